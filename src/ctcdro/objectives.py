@@ -1,0 +1,383 @@
+"""Objectives: the losses of a batch and their groups -> one number to minimise.
+
+    erm()                   the plain sum, to compare with
+    group_dro()             Algorithm 1 of the paper
+    ctc_dro()               Algorithm 2 of the paper
+    ctc_dro_unsmoothed()    its ablation: Algorithm 2 with the weight update of Algorithm 1
+    CTCDROLoss              ctc_dro() as a drop-in for `torch.nn.CTCLoss`
+
+All are modules called as `objective(losses, groups)`, with losses of any kind, one for each utterance. What one can
+rely on:
+
+* `weights` is on the simplex and carries no gradient;
+* `state_dict()` holds all that later updates depend on, as tensors only: a run restored at any batch continues exactly;
+* a loss that is not finite takes part in neither the update nor the gradient, and is counted in `num_skipped`;
+* in evaluation mode the result is the plain sum of the finite losses, and nothing moves;
+* where `torch.distributed` runs, losses are pooled over its ranks and all ranks hold the same weights, bit for bit.
+  Ranks must therefore call the objective equally often in training mode; the samplers of `ctcdro.sampling` see to that;
+* the host never waits for the device.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, get_args
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+
+from .ctc import ctc_losses
+from .weights import (
+    UpdateRule,
+    WeightState,
+    exponential_log_update,
+    gather,
+    initial_state,
+    smoothed_log_update,
+    update_at_once,
+    update_when_complete,
+)
+
+Reduction: TypeAlias = Literal["sum", "mean"]
+
+
+class Shared(TypedDict, total=False):
+    """Arguments that every objective takes."""
+
+    group_names: Sequence[str] | None
+    """The name of each group, in the order of their numbers. A state that was saved for other groups is then
+    refused."""
+    process_group: torch.distributed.ProcessGroup | None
+    """The ranks of `torch.distributed` that see different data, over which losses are pooled; by default all."""
+
+
+def erm(num_groups: int, *, reduction: Reduction = "sum", **shared: Unpack[Shared]) -> Objective:
+    """Empirical risk minimisation: every loss counts the same. The baseline, on the same footing as `ctc_dro`.
+
+    Args:
+        num_groups: how many groups there are.
+        reduction: "sum" or "mean" of the losses of a batch.
+        **shared: `group_names` and `process_group`; see `Shared`.
+
+    Example:
+        >>> erm(num_groups=2)(torch.tensor([3.0, 4.0]), torch.tensor([0, 1]))
+        tensor(7.)
+    """
+    return ERM(num_groups, reduction=reduction, **shared)
+
+
+def group_dro(num_groups: int, *, step_size: float, **shared: Unpack[Shared]) -> Objective:
+    r"""Group DRO (Algorithm 1 of the paper; Sagawa et al., 2020).
+
+    Every batch updates the weights with the mean loss :math:`L_g` of each group in it; the result is :math:`\sum_g q_g
+    L_g`, over the groups in the batch. Algorithm 1 as printed multiplies by :math:`q_g` once more in its last line,
+    which its authors do not do.
+
+    On several ranks the batches of all ranks count as one: the mean of what they return is what one process would
+    return.
+
+    Args:
+        num_groups: how many groups there are.
+        step_size: eta_q of the paper, which tries 1e-3 and 1e-4.
+        **shared: `group_names` and `process_group`; see `Shared`.
+
+    Example:
+        >>> objective = group_dro(num_groups=2, step_size=0.01)
+        >>> objective(torch.tensor([30.0, 50.0, 20.0]), torch.tensor([0, 0, 1]))
+        tensor(30.9967)
+        >>> objective.weights
+        tensor([0.5498, 0.4502])
+    """
+    _check_not_negative(step_size=step_size)
+    return GroupDRO(num_groups, rule=partial(exponential_log_update, step_size=step_size), **shared)
+
+
+def ctc_dro(
+    num_groups: int, *, step_size: float, smoothing: float, reduction: Reduction = "sum", **shared: Unpack[Shared]
+) -> Objective:
+    r"""CTC-DRO (Algorithm 2 of the paper).
+
+    For each batch: the sum of its losses joins those of its group that wait; once every group has one, the weights are
+    updated with each group's mean (`ctcdro.smoothed_update`), and none wait any more; then the batch counts with the
+    new weights, :math:`|G| \sum_i q_{g(i)} \ell_i`. A batch may mix groups; the sum of each is one entry. Feed it
+    batches of one total duration (`ctcdro.LengthMatchedBatchSampler`), or sums will not be comparable.
+
+    Args:
+        num_groups: how many groups there are.
+        step_size: eta_q of the paper, which tries 1e-3 and 1e-4.
+        smoothing: alpha of the paper, which tries 0.1, 0.5 and 1.
+        reduction: "sum" is the paper's. "mean" divides the result by the number of (finite) losses, as the authors'
+            code does; weights see the sum all the same. With batches of unequal size these are two different
+            algorithms.
+        **shared: `group_names` and `process_group`; see `Shared`.
+
+    Example:
+        >>> objective = ctc_dro(num_groups=2, step_size=1e-3, smoothing=0.5)
+        >>> objective(torch.tensor([120.0, 80.0]), torch.tensor([0, 0]))
+        tensor(200.)
+        >>> objective(torch.tensor([60.0, 40.0]), torch.tensor([1, 1]))
+        tensor(95.0042)
+        >>> objective.weights
+        tensor([0.5250, 0.4750])
+    """
+    _check_not_negative(step_size=step_size, smoothing=smoothing)
+    rule = partial(smoothed_log_update, step_size=step_size, smoothing=smoothing)
+    return CTCDRO(num_groups, rule=rule, reduction=reduction, **shared)
+
+
+def ctc_dro_unsmoothed(
+    num_groups: int, *, step_size: float, reduction: Reduction = "sum", **shared: Unpack[Shared]
+) -> Objective:
+    """CTC-DRO without smoothing, the paper's ablation "- Smooth": `ctc_dro` with the weight update of `group_dro`.
+
+    Example:
+        >>> objective = ctc_dro_unsmoothed(num_groups=2, step_size=1e-3)
+        >>> objective(torch.tensor([200.0, 100.0]), torch.tensor([0, 1]))
+        tensor(304.9958)
+    """
+    _check_not_negative(step_size=step_size)
+    return CTCDRO(num_groups, rule=partial(exponential_log_update, step_size=step_size), reduction=reduction, **shared)
+
+
+class CTCDROLoss(nn.Module):
+    """CTC-DRO in the place of `torch.nn.CTCLoss`: the same arguments, and the group of each utterance.
+
+    There is no `zero_infinity`: an utterance whose transcript does not fit into its frames is left out, and counted in
+    `objective.num_skipped`.
+
+    Args:
+        num_groups, step_size, smoothing, reduction, **shared: as for `ctc_dro`.
+        blank: the label that stands for no output.
+
+    Example:
+        >>> criterion = CTCDROLoss(num_groups=6, step_size=1e-4, smoothing=0.1)
+        >>> log_probs = torch.zeros(50, 2, 20).log_softmax(-1)  # (frames, utterances, labels)
+        >>> targets, groups = torch.randint(1, 20, (2, 10)), torch.tensor([3, 3])
+        >>> criterion(log_probs, targets, torch.tensor([50, 40]), torch.tensor([10, 7]), groups).shape
+        torch.Size([])
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        step_size: float,
+        smoothing: float,
+        blank: int = 0,
+        reduction: Reduction = "sum",
+        **shared: Unpack[Shared],
+    ) -> None:
+        super().__init__()
+        self.blank = blank
+        self.objective = ctc_dro(num_groups, step_size=step_size, smoothing=smoothing, reduction=reduction, **shared)
+
+    @property
+    def weights(self) -> Tensor:
+        """(G,) the weight of each group."""
+        return self.objective.weights
+
+    def forward(
+        self,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Tensor | list[int],
+        target_lengths: Tensor | list[int],
+        groups: Tensor,
+    ) -> Tensor:
+        return self.objective(ctc_losses(log_probs, targets, input_lengths, target_lengths, self.blank), groups)
+
+
+class BatchTotals(NamedTuple):
+    """What a batch adds to each group, over all ranks; four tensors of shape (G,)."""
+
+    loss_sums: Tensor
+    num_losses: Tensor
+    """How many losses were finite."""
+    num_skipped: Tensor
+    """How many were not."""
+    num_entries: Tensor
+    """How many ranks had any that were: their sum is one entry to the weight update of CTC-DRO, however many they
+    are."""
+
+
+class Objective(nn.Module, ABC):
+    """What all objectives share. Make one with `erm`, `group_dro`, `ctc_dro` or `ctc_dro_unsmoothed`."""
+
+    # Buffers, beside those of `WeightState`:
+    log_weights: Tensor
+    num_skipped: Tensor
+    """(G,) how many losses were not finite."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        group_names: Sequence[str] | None = None,
+        process_group: torch.distributed.ProcessGroup | None = None,
+    ) -> None:
+        super().__init__()
+        if num_groups < 1:
+            raise ValueError(f"`num_groups` must be at least 1; got {num_groups}.")
+        if group_names is not None and (len(group_names) != num_groups or len(set(group_names)) != num_groups):
+            raise ValueError(
+                f"`group_names` must be {num_groups} different names, one for each group; got {list(group_names)}."
+            )
+        self.num_groups = num_groups
+        self.group_names = None if group_names is None else list(group_names)
+        self._process_group = process_group
+        for name, value in initial_state(num_groups)._asdict().items():
+            self.register_buffer(name, value)
+        self.register_buffer("num_skipped", torch.zeros(num_groups, dtype=torch.int64))
+        self.register_load_state_dict_pre_hook(_refuse_other_groups)
+
+    @property
+    def weights(self) -> Tensor:
+        """(G,) the weight of each group, on the simplex."""
+        return self.log_weights.exp()
+
+    @property
+    def state(self) -> WeightState:
+        """The weights, what waits for their next update, and what the latest one saw."""
+        return WeightState(*(getattr(self, name) for name in WeightState._fields))
+
+    def forward(self, losses: Tensor, groups: Tensor) -> Tensor:
+        """Weighs the losses of a batch.
+
+        Args:
+            losses: (B,) one for each utterance.
+            groups: (B,) the group number of each utterance.
+
+        Returns:
+            () the number to minimise.
+        """
+        if losses.ndim != 1 or losses.shape != groups.shape:
+            raise ValueError(
+                "`losses` and `groups` must both have one entry for each utterance, shape (batch,); "
+                f"got {tuple(losses.shape)} and {tuple(groups.shape)}."
+            )
+        finite = losses.isfinite()
+        losses = losses.where(finite, 0.0)  # passes no gradient where it chose the zero
+        if not self.training:
+            return losses.sum()
+        groups = groups.to(losses.device, torch.int64)
+        totals = self._pool(losses, finite, groups)
+        self.num_skipped += totals.num_skipped.to(torch.int64)
+        return self._weigh(losses, finite, groups, totals)
+
+    @abstractmethod
+    def _weigh(self, losses: Tensor, finite: Tensor, groups: Tensor, totals: BatchTotals) -> Tensor:
+        """Moves the weights and returns the number to minimise; losses that were not finite are zero."""
+
+    @torch.no_grad()
+    def _pool(self, losses: Tensor, finite: Tensor, groups: Tensor) -> BatchTotals:
+        """Sums up a batch by group, and over all ranks. All ranks reach this line."""
+        rows = torch.stack((losses.float(), finite.float(), (~finite).float()))
+        try:
+            totals = rows.new_zeros(3, self.num_groups).index_add_(1, groups, rows)
+        except (IndexError, RuntimeError) as error:
+            if rows.is_cpu and not 0 <= int(groups.min()) <= int(groups.max()) < self.num_groups:
+                raise ValueError(
+                    f"`groups` must be numbers from 0 to {self.num_groups - 1}; "
+                    f"got {int(groups.min())} to {int(groups.max())}."
+                ) from error
+            raise
+        totals = torch.cat((totals, totals[1:2].clamp(max=1)))
+        if _is_distributed():
+            torch.distributed.all_reduce(totals, group=self._process_group)
+        return BatchTotals(*totals)
+
+    def _store(self, state: WeightState) -> None:
+        for name, value in state._asdict().items():
+            getattr(self, name).copy_(value)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Objective:
+        # `model.half()` must not round the weights of a criterion that is part of the model; devices are followed.
+        return super()._apply(lambda tensor: fn(tensor) if tensor.is_meta else tensor.to(fn(tensor).device), recurse)
+
+    def get_extra_state(self) -> Tensor:
+        return torch.tensor(list(json.dumps(self.group_names).encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Nothing to do: `_refuse_other_groups` has seen that the names are ours."""
+
+
+class ERM(Objective):
+    """See `erm`."""
+
+    def __init__(self, num_groups: int, *, reduction: Reduction, **shared: Unpack[Shared]) -> None:
+        super().__init__(num_groups, **shared)
+        self.reduction = _checked_reduction(reduction)
+
+    def _weigh(self, losses: Tensor, finite: Tensor, groups: Tensor, totals: BatchTotals) -> Tensor:
+        return _reduce(losses, finite, self.reduction)
+
+
+class GroupDRO(Objective):
+    """See `group_dro`."""
+
+    def __init__(self, num_groups: int, *, rule: UpdateRule, **shared: Unpack[Shared]) -> None:
+        super().__init__(num_groups, **shared)
+        self.rule = rule
+
+    def _weigh(self, losses: Tensor, finite: Tensor, groups: Tensor, totals: BatchTotals) -> Tensor:
+        self._store(update_at_once(self.state, totals.loss_sums, totals.num_losses, self.rule))
+        # Ranks hold parts of the groups; gradients are averaged over ranks, hence their number.
+        num_ranks = torch.distributed.get_world_size(self._process_group) if _is_distributed() else 1
+        return num_ranks * ((self.weights / totals.num_losses.clamp(min=1))[groups] * losses).sum()
+
+
+class CTCDRO(Objective):
+    """See `ctc_dro` and `ctc_dro_unsmoothed`."""
+
+    def __init__(self, num_groups: int, *, rule: UpdateRule, reduction: Reduction, **shared: Unpack[Shared]) -> None:
+        super().__init__(num_groups, **shared)
+        self.rule = rule
+        self.reduction = _checked_reduction(reduction)
+
+    def _weigh(self, losses: Tensor, finite: Tensor, groups: Tensor, totals: BatchTotals) -> Tensor:
+        gathered = gather(self.state, totals.loss_sums, totals.num_entries)
+        self._store(update_when_complete(gathered, self.rule))
+        return _reduce(self.num_groups * self.weights[groups] * losses, finite, self.reduction)
+
+
+def _reduce(losses: Tensor, finite: Tensor, reduction: Reduction) -> Tensor:
+    return losses.sum() if reduction == "sum" else losses.sum() / finite.sum().clamp(min=1)
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _refuse_other_groups(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Runs before a state is loaded, so that a state of other groups leaves the objective as it is."""
+    assert isinstance(module, Objective)
+    if f"{prefix}log_weights" not in state_dict:
+        return  # not ours to report: PyTorch lists missing keys
+    num_saved = len(state_dict[f"{prefix}log_weights"])
+    saved = json.loads(bytes(state_dict.get(f"{prefix}_extra_state", torch.tensor([])).tolist()) or "null")
+    both_named = saved is not None and module.group_names is not None
+    if num_saved != module.num_groups or (both_named and saved != module.group_names):
+        raise ValueError(
+            f"`state_dict` holds the weights of {num_saved} groups{_listed(saved)}, "
+            f"but this objective has {module.num_groups}{_listed(module.group_names)}; weights would go to the wrong "
+            "groups. Load it with the groups it was saved with, in that order."
+        )
+
+
+def _listed(names: list[str] | None) -> str:
+    return "" if names is None else f" ({', '.join(names)})"
+
+
+def _check_not_negative(**values: float) -> None:
+    for name, value in values.items():
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"`{name}` must be zero or more; got {value}.")
+
+
+def _checked_reduction(reduction: Reduction) -> Reduction:
+    if reduction not in get_args(Reduction):
+        raise ValueError(f'`reduction` must be "sum" (the paper) or "mean" (the authors\' code); got {reduction!r}.')
+    return reduction

@@ -1,0 +1,434 @@
+"""Batch samplers: which utterances make up each batch, and in which order the batches come.
+
+Three of them, with the same verbs:
+
+* `LengthMatchedBatchSampler`: batches of one group and of one total duration, the sampler of CTC-DRO and of the paper's
+  baseline;
+* `SimilarLengthBatchSampler`: a fixed number of utterances of similar length, groups mixed, as in the authors' group
+  DRO runs;
+* `GroupUniformBatchSampler`: a fixed number of utterances, each from a group drawn at random, the sampler of the
+  original group DRO.
+
+What one can rely on: the plan of an epoch is a pure function of (data, options, seed, epoch); ranks take the batches of
+that plan in turns and get equally many; the state is (epoch, position), so that resuming costs nothing; audio is never
+touched.
+
+A sampler shards itself. Stop your toolkit from sharding it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch.distributed
+from torch.utils.data import Sampler
+
+from .packing import Batches, Durations, Indices, Matching, Packer, Seconds
+
+logger = logging.getLogger(__name__)
+
+Numbers: TypeAlias = npt.ArrayLike | Sequence[float]
+
+# A group of fewer than 25 batches may have totals off by more than 2 % where it is visited in whole passes (10.4
+# batches' worth of speech in ten batches). Unless each utterance is to come exactly once, such a group is packed
+# several copies at a time.
+TOLERANCE = 0.02
+MAX_COPIES = 50
+MAX_REPEATS = 1000
+
+
+class PlannedBatchSampler(Sampler[list[int]], ABC):
+    """What all samplers here share: ranks, epochs, and a state to resume from.
+
+    Args:
+        data: arrays that the plan depends on; a state is refused where they differ.
+        options: settings that the plan depends on, likewise.
+        rank, world_size: this process and how many there are; by default what `torch.distributed` says, if it runs.
+    """
+
+    def __init__(
+        self, data: Sequence[npt.NDArray], options: dict[str, float], rank: int | None, world_size: int | None
+    ) -> None:
+        if (rank is None) != (world_size is None):
+            raise ValueError(f"`rank` and `world_size` go together; got rank={rank}, world_size={world_size}.")
+        if rank is not None and world_size is not None and not 0 <= rank < world_size:
+            raise ValueError(f"`rank` must be from 0 to world_size - 1; got rank={rank}, world_size={world_size}.")
+        if options["seed"] < 0:
+            raise ValueError(f"`seed` must not be negative; got {options['seed']}.")
+        self.epoch = 0
+        self._data = data
+        self._options = options
+        self._rank_and_world_size = None if rank is None or world_size is None else (rank, world_size)
+        self._start = 0
+        self._num_taken = 0
+        self._resume_at: int | None = None
+
+    @property
+    @abstractmethod
+    def num_batches(self) -> int:
+        """Batches in an epoch, over all ranks."""
+
+    @abstractmethod
+    def plan(self, epoch: int) -> Batches:
+        """All batches of an epoch, in order, for all ranks together."""
+
+    @property
+    def rank_and_world_size(self) -> tuple[int, int]:
+        if self._rank_and_world_size is not None:
+            return self._rank_and_world_size
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return 0, 1
+
+    def __len__(self) -> int:
+        """Batches in a whole epoch on this rank, also when iteration resumes in the middle of one."""
+        rank, world_size = self.rank_and_world_size
+        return len(shard(self.num_batches, rank, world_size))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rank, world_size = self.rank_and_world_size
+        plan = self.plan(self.epoch)
+        self._start, self._resume_at = self._resume_at or 0, None
+        self._num_taken = 0
+        for number in shard(len(plan), rank, world_size, self._start):
+            self._num_taken += 1
+            yield plan[number % len(plan)]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch that iteration walks through, as of `torch.utils.data.DistributedSampler`.
+
+        Naming the epoch that is already set keeps the position of a loaded state, so a loop may call this first in
+        every epoch.
+        """
+        if epoch < 0:
+            raise ValueError(f"`epoch` must not be negative; got {epoch}.")
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self._start, self._num_taken, self._resume_at = 0, 0, None
+
+    def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
+        """Where the sampler is, for `load_state_dict`. It may be loaded with another number of ranks.
+
+        Args:
+            num_taken: how many batches of the latest iteration count as done. By default those handed out; a
+                `DataLoader` with worker processes asks for batches ahead of time, so there pass the number of batches
+                that the loop has worked through.
+        """
+        position = self._resume_at
+        if position is None:
+            _, world_size = self.rank_and_world_size
+            position = self._start + world_size * (self._num_taken if num_taken is None else num_taken)
+        return {"epoch": self.epoch, "position": position, "data": self._fingerprint, "options": dict(self._options)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues where `state` was taken: the next iteration yields the rest of that epoch.
+
+        Raises:
+            ValueError: if the state belongs to other data or options, since batches would be missed or come twice.
+        """
+        here = {"data": self._fingerprint, **self._options}
+        there = {"data": state["data"], **state["options"]}
+        differing = [
+            f"{name} was {there.get(name)}, here it is {here.get(name)}"
+            for name in sorted(here | there)
+            if here.get(name) != there.get(name)
+        ]
+        if differing:
+            raise ValueError(
+                f"This sampler state was saved under other circumstances, so its batches would differ: "
+                f"{'; '.join(differing)}. Use the data and options of the run that saved it."
+            )
+        self.epoch = state["epoch"]
+        self._resume_at = state["position"]
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = hashlib.blake2b(digest_size=4)
+        for column in self._data:
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return f"{digest.hexdigest()} ({len(self._data[0]):,} utterances)"
+
+
+class LengthMatchedBatchSampler(PlannedBatchSampler):
+    """Batches of one group each, whose total durations all lie near `batch_duration` (section 3.1 of the paper).
+
+    Each group draws from an endless stream of passes over its own utterances, packed anew in every pass, and an epoch
+    is the next stretch of all streams. Groups take turns: with `balance=0` every round of as many batches as there are
+    groups holds each group once, in random order, so that CTC-DRO can move its weights every round; with other shares a
+    group's batches are spread evenly.
+
+    The authors' sampler packs once, for all epochs, first-fit decreasing, and its order is shuffled away; see the docs.
+
+    Args:
+        durations: (n,) seconds of each utterance.
+        groups: (n,) group number of each utterance, from 0 to the number of groups - 1, none of them empty.
+        batch_duration: seconds of speech in a batch, summed over its utterances.
+        balance: exponent of a group's share of the batches. 0 gives every group the same share; 1 shares in proportion
+            to the audio, and every utterance comes exactly once an epoch; between them lies the usual temperature
+            sampling.
+        seed: of the shuffling.
+        rank, world_size: this process and how many there are; by default what `torch.distributed` says, if it runs.
+
+    An epoch has as many batches as one pass over all the audio needs, rounded to equal shares. An utterance longer than
+    `batch_duration` is a batch of its own. A group that cannot fill one batch is repeated, or stays short with
+    `balance=1`. Both are logged as warnings.
+
+    Example:
+        >>> sampler = LengthMatchedBatchSampler([4, 6, 5, 5, 2, 3, 3, 2], [0, 0, 0, 0, 1, 1, 1, 1], batch_duration=10)
+        >>> [sorted(batch) for batch in sampler]  # group 1 fills one batch only, and is visited twice
+        [[4, 5, 6, 7], [0, 1], [4, 5, 6, 7], [2, 3]]
+        >>> loader = torch.utils.data.DataLoader(dataset, batch_sampler=sampler)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        durations: Numbers,
+        groups: Numbers,
+        batch_duration: Seconds = 50.0,
+        balance: float = 0.0,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        self.durations = _checked_durations(durations)
+        self.groups = _checked_groups(groups, len(self.durations))
+        if not (np.isfinite(batch_duration) and batch_duration > 0):
+            raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration}.")
+        if not 0 <= balance <= 1:
+            raise ValueError(f"`balance` must be from 0 (equal shares) to 1 (shares as the audio); got {balance}.")
+        options = {"batch_duration": float(batch_duration), "balance": float(balance), "seed": seed}
+        super().__init__((self.durations, self.groups), options, rank, world_size)
+        self.batch_duration = float(batch_duration)
+        self.seed = seed
+
+        by_group = np.argsort(self.groups, kind="stable")
+        members = np.split(by_group, np.cumsum(np.bincount(self.groups))[:-1])
+        audio = np.array([self.durations[own].sum() for own in members])
+        if balance < 1 and audio.min() * MAX_REPEATS < batch_duration:
+            raise ValueError(
+                f"`groups`: group {audio.argmin()} has {audio.min():g} s of audio, and would be repeated over "
+                f"{MAX_REPEATS:,} times in a batch of {batch_duration:g} s. Leave it out, or lower `batch_duration`."
+            )
+        copies = [1 if balance == 1 else _num_copies(seconds, self.batch_duration) for seconds in audio]
+        self._members = [np.tile(own, num) for own, num in zip(members, copies, strict=True)]
+        self._packers = [Packer(self.durations[own], self.batch_duration) for own in self._members]
+        batches_a_pass = np.array([packer.num_batches for packer in self._packers]) / copies
+        shares = batches_a_pass**balance
+        self._num_batches_of = np.maximum(1, np.rint(batches_a_pass.sum() * shares / shares.sum())).astype(int)
+        self._warn_of_misfits(audio)
+
+    @property
+    def num_groups(self) -> int:
+        return len(self._packers)
+
+    @property
+    def num_batches(self) -> int:
+        return int(self._num_batches_of.sum())
+
+    def plan(self, epoch: int) -> Batches:
+        streams = [
+            self._stretch(group, epoch * num_batches, (epoch + 1) * num_batches)
+            for group, num_batches in enumerate(self._num_batches_of)
+        ]
+        rng = np.random.default_rng([self.seed, epoch])
+        return Batches.join(streams).take(order(self._num_batches_of, rng))
+
+    def report(self, epoch: int = 0) -> Matching:
+        """How well the batches of an epoch keep to `batch_duration`, and how much padding they need."""
+        return Matching.of(self.plan(epoch), self.durations, self.batch_duration)
+
+    def _stretch(self, group: int, start: int, stop: int) -> Batches:
+        """Batches number `start` to `stop` of the endless stream of a group."""
+        packer, members = self._packers[group], self._members[group]
+        passes = range(start // packer.num_batches, -(-stop // packer.num_batches))
+        packed = Batches.join([packer.pack(np.random.default_rng([self.seed, group, number, 1])) for number in passes])
+        wanted = packed.take(np.arange(start, stop) - passes.start * packer.num_batches)
+        return Batches(members[wanted.indices], wanted.offsets)
+
+    def _warn_of_misfits(self, audio: Durations) -> None:
+        too_long = np.flatnonzero(self.durations > self.batch_duration)
+        if len(too_long):
+            longest = too_long[self.durations[too_long].argmax()]
+            logger.warning(
+                f"{len(too_long):,} utterances are longer than `batch_duration` ({self.batch_duration:g} s) and are "
+                f"batches of their own; the longest, number {longest}, has {self.durations[longest]:g} s."
+            )
+        too_small = np.flatnonzero(audio < (1 - TOLERANCE) * self.batch_duration)
+        if len(too_small):
+            fate = "stay short" if self._options["balance"] == 1 else "are repeated in it"
+            logger.warning(
+                f"{len(too_small):,} groups cannot fill one batch of {self.batch_duration:g} s and {fate}; "
+                f"the smallest, group {audio.argmin()}, has {audio.min():g} s."
+            )
+
+
+class SimilarLengthBatchSampler(PlannedBatchSampler):
+    """Batches of `batch_size` utterances of similar length, whatever their group; every utterance once an epoch.
+
+    This is what the authors' group DRO runs use (batches of 4), except that lengths are blurred by a few per cent, so
+    that batches are not the same in every epoch.
+
+    Example:
+        >>> sampler = SimilarLengthBatchSampler([1.0, 9.0, 9.5, 1.1], batch_size=2)
+        >>> sorted(sorted(batch) for batch in sampler)
+        [[0, 3], [1, 2]]
+    """
+
+    def __init__(
+        self,
+        durations: Numbers,
+        batch_size: int,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        self.durations = _checked_durations(durations)
+        self.batch_size = _checked_batch_size(batch_size)
+        self.seed = seed
+        super().__init__((self.durations,), {"batch_size": batch_size, "seed": seed}, rank, world_size)
+
+    @property
+    def num_batches(self) -> int:
+        return -(-len(self.durations) // self.batch_size)
+
+    def plan(self, epoch: int) -> Batches:
+        rng = np.random.default_rng([self.seed, epoch])
+        blurred = self.durations * rng.uniform(0.97, 1.03, len(self.durations))
+        batches = _cut(np.argsort(blurred), self.batch_size)
+        return batches.take(rng.permutation(len(batches)))
+
+
+class GroupUniformBatchSampler(PlannedBatchSampler):
+    """Batches of `batch_size` utterances drawn with replacement: a group at random, then one of its utterances at
+    random.
+
+    This is the sampler of the original group DRO (Sagawa et al., 2020). An epoch draws as many utterances as there are.
+
+    Example:
+        >>> sampler = GroupUniformBatchSampler([0, 0, 0, 0, 0, 1], batch_size=3)
+        >>> [len(batch) for batch in sampler]
+        [3, 3]
+    """
+
+    def __init__(
+        self,
+        groups: Numbers,
+        batch_size: int,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        self.groups = _checked_groups(groups, None)
+        self.batch_size = _checked_batch_size(batch_size)
+        self.seed = seed
+        super().__init__((self.groups,), {"batch_size": batch_size, "seed": seed}, rank, world_size)
+        self._by_group = np.argsort(self.groups, kind="stable")
+        self._sizes = np.bincount(self.groups)
+
+    @property
+    def num_batches(self) -> int:
+        return -(-len(self.groups) // self.batch_size)
+
+    def plan(self, epoch: int) -> Batches:
+        rng = np.random.default_rng([self.seed, epoch])
+        drawn = rng.integers(len(self._sizes), size=len(self.groups))
+        within = rng.integers(self._sizes[drawn])
+        begins = np.cumsum(self._sizes) - self._sizes
+        return _cut(self._by_group[begins[drawn] + within], self.batch_size)
+
+
+def order(num_batches_of: Indices, rng: np.random.Generator) -> Indices:
+    """Interleaves the batches of all groups evenly, keeping the order within each group.
+
+    An epoch is the time from 0 to 1. A group with n batches has one in each n-th of it, at a random moment. Groups with
+    equally many batches therefore come in rounds, each round with every group once.
+
+    Args:
+        num_batches_of: (G,) how many batches each group has.
+
+    Returns:
+        Numbers of the batches in their order of appearance, where those of group 0 are numbered first, then those of
+        group 1, ….
+
+    Example:
+        >>> order(np.array([2, 2, 2]), np.random.default_rng(0)) // 2
+        array([1, 0, 2, 1, 0, 2])
+    """
+    moments = [(np.arange(num) + rng.random(num)) / num for num in num_batches_of]
+    return np.argsort(np.concatenate(moments), kind="stable")
+
+
+def shard(num_batches: int, rank: int, world_size: int, start: int = 0) -> range:
+    """Batches of one rank from `start` on: every `world_size`-th, the last turn filled up by going on past the end.
+
+    A number past the end stands for the one `num_batches` below it, so that ranks stay in step and none of them waits
+    in vain.
+
+    Example:
+        >>> [list(shard(5, rank, 2)) for rank in (0, 1)]
+        [[0, 2, 4], [1, 3, 5]]
+    """
+    num_turns = -(-max(0, num_batches - start) // world_size)
+    return range(start + rank, start + rank + num_turns * world_size, world_size)
+
+
+def _cut(indices: Indices, batch_size: int) -> Batches:
+    return Batches(indices, np.append(np.arange(0, len(indices), batch_size), len(indices)))
+
+
+def _num_copies(audio: Seconds, batch_duration: Seconds) -> int:
+    """The least number of copies of a group's audio that makes whole batches, to within `TOLERANCE`."""
+    fewest = max(1, int(np.ceil((1 - TOLERANCE) * batch_duration / audio)))
+    num_batches = np.arange(fewest, fewest + MAX_COPIES) * audio / batch_duration
+    errors = np.abs(num_batches / np.maximum(1, np.rint(num_batches)) - 1)
+    return fewest + int(np.argmax(errors <= max(TOLERANCE, errors.min())))
+
+
+def _as_array(name: str, values: Numbers) -> npt.NDArray:
+    array = np.asarray(values)
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(f"`{name}` must have one entry for each of one or more utterances; got shape {array.shape}.")
+    return array
+
+
+def _checked_durations(durations: Numbers) -> Durations:
+    array = _as_array("durations", durations).astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
+    if len(wrong):
+        raise ValueError(
+            f"`durations` must be positive seconds; utterance {wrong[0]} has {array[wrong[0]]:g} "
+            f"({len(wrong)} such in all). Remove these utterances, or mend their durations."
+        )
+    return array
+
+
+def _checked_groups(groups: Numbers, num_utterances: int | None) -> Indices:
+    array = _as_array("groups", groups)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"`groups` must be whole numbers, the group of each utterance; got {array.dtype}.")
+    if num_utterances is not None and len(array) != num_utterances:
+        raise ValueError(
+            f"`groups` has {len(array):,} entries, `durations` {num_utterances:,}; each utterance needs both."
+        )
+    if array.min() < 0:
+        raise ValueError(f"`groups` must be numbered from 0; utterance {array.argmin()} has {array.min()}.")
+    empty = np.flatnonzero(np.bincount(array) == 0)
+    if len(empty):
+        raise ValueError(
+            f"`groups` has no utterance of group {empty[0]} (numbers go up to {array.max()}); weights would never be "
+            "updated. Number the groups that have utterances from 0 on."
+        )
+    return array.astype(np.int64)
+
+
+def _checked_batch_size(batch_size: int) -> int:
+    if batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1 utterance; got {batch_size}.")
+    return batch_size

@@ -1,0 +1,233 @@
+"""Utterances, manifests, and the fixed order of groups.
+
+A manifest is a file of JSON lines, one utterance a line, with the field names of NeMo's manifests:
+
+    {"audio_filepath": "clips/a1.flac", "duration": 3.2, "text": "dobrý den", "lang": "ces"}
+
+`audio_filepath` (absolute, or relative to the folder of the manifest), `duration` (seconds), `text` and `lang` are
+required; `id`, `offset` (seconds into the file), `corpus` and `speaker` are known; further fields are kept as they
+come. A group's number is its place among the sorted names of all groups, so that it does not depend on the order of the
+data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+GROUP_SEPARATOR = "/"
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One utterance: where its audio is, and what is said in which language.
+
+    Example:
+        >>> Utterance("clips/a1.flac", duration=3.2, text="dobrý den", lang="ces").value("lang")
+        'ces'
+    """
+
+    audio_filepath: str
+    duration: float
+    text: str
+    lang: str
+    id: str | None = None
+    offset: float = 0.0
+    corpus: str | None = None
+    speaker: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this package does not know."""
+
+    def __post_init__(self) -> None:
+        for name in ("audio_filepath", "text", "lang"):
+            _check_text(name, getattr(self, name), may_be_empty=name == "text")
+        for name in ("id", "corpus", "speaker"):
+            if getattr(self, name) is not None:
+                _check_text(name, getattr(self, name))
+        _check_seconds("duration", self.duration, may_be_zero=False)
+        _check_seconds("offset", self.offset, may_be_zero=True)
+
+    @classmethod
+    def from_record(cls, record: Any) -> Utterance:
+        """Reads the object on a line of a manifest.
+
+        Raises:
+            ValueError: naming the field that is missing or wrong.
+        """
+        if not isinstance(record, dict):
+            raise ValueError(f"expected an object with the fields of an utterance, got {_shown(record)}")
+        for name in ("audio_filepath", "duration", "text", "lang"):
+            if name not in record:
+                raise ValueError(f"`{name}` is missing (found: {', '.join(record) or 'no fields'})")
+        known = {name: record[name] for name in _KNOWN_FIELDS if name in record}
+        return cls(**known, extra={name: value for name, value in record.items() if name not in known})
+
+    def to_record(self) -> dict[str, Any]:
+        """The object to write on a line of a manifest; fields that say nothing are left out."""
+        record = {name: getattr(self, name) for name in _KNOWN_FIELDS}
+        said = {name: value for name, value in record.items() if value is not None and (name, value) != ("offset", 0.0)}
+        return said | dict(self.extra)
+
+    def value(self, name: str) -> Any:
+        """The field of that name, known or not; None if there is none."""
+        return getattr(self, name) if name in _KNOWN_FIELDS else self.extra.get(name)
+
+
+_KNOWN_FIELDS = tuple(known.name for known in fields(Utterance) if known.name != "extra")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of utterances: sorted names, and for each utterance the place of its group's name among them."""
+
+    names: list[str]
+    numbers: npt.NDArray[np.int64]
+
+
+class Manifest(Sequence[Utterance]):
+    """Utterances in a fixed order, from a file or not.
+
+    Example:
+        >>> manifest = Manifest([
+        ...     Utterance("a.wav", duration=2.5, text="ahoj", lang="ces", corpus="cv"),
+        ...     Utterance("b.wav", duration=4.0, text="你好", lang="cmn", corpus="fleurs"),
+        ... ])
+        >>> manifest.durations
+        array([2.5, 4. ])
+        >>> manifest.groups(by=["lang", "corpus"])
+        Groups(names=['ces/cv', 'cmn/fleurs'], numbers=array([0, 1]))
+    """
+
+    def __init__(self, utterances: Iterable[Utterance]) -> None:
+        self._utterances = list(utterances)
+        self._path: Path | None = None
+        self._lines: list[int] = []
+
+    @classmethod
+    def read(cls, path: PathLike) -> Manifest:
+        """Reads a manifest; paths of audio become relative to the working directory, or absolute.
+
+        Raises:
+            ValueError: naming the file, the line and the field where something is wrong.
+        """
+        manifest = cls([])
+        manifest._path = Path(path)
+        for line, utterance in read_utterances(path):
+            manifest._utterances.append(utterance)
+            manifest._lines.append(line)
+        if not manifest._utterances:
+            raise ValueError(f"{path}: no utterances; expected a JSON object on each line.")
+        return manifest
+
+    def write(self, path: PathLike) -> None:
+        """Writes a manifest; audio below its folder is named relative to it, so that the folder can be moved.
+
+        The file appears whole or not at all.
+        """
+        path = Path(path)
+        folder = path.parent.absolute()
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        with open(unfinished, "w", encoding="utf-8") as file:
+            for utterance in self._utterances:
+                audio = Path(os.path.abspath(utterance.audio_filepath))
+                audio = audio.relative_to(folder) if audio.is_relative_to(folder) else audio
+                record = utterance.to_record() | {"audio_filepath": audio.as_posix()}
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        os.replace(unfinished, path)
+
+    def __len__(self) -> int:
+        return len(self._utterances)
+
+    @overload
+    def __getitem__(self, index: int) -> Utterance: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Utterance]: ...
+    def __getitem__(self, index: int | slice) -> Utterance | list[Utterance]:
+        return self._utterances[index]
+
+    @property
+    def durations(self) -> npt.NDArray[np.float64]:
+        """(n,) seconds of each utterance."""
+        return np.array([utterance.duration for utterance in self._utterances])
+
+    def groups(self, by: str | Sequence[str] = "lang", names: Sequence[str] | None = None) -> Groups:
+        """The group of each utterance.
+
+        Args:
+            by: the field or fields that tell groups apart, as a list or as "lang,corpus".
+            names: groups settled before, as those of the training data when this is the development data; by default
+            those found.
+
+        Raises:
+            ValueError: naming the file, the line and the field where an utterance has no group, or none of `names`.
+        """
+        by = by.split(",") if isinstance(by, str) else list(by)
+        own = [self._group_name(number, by) for number in range(len(self))]
+        settled = sorted(set(own)) if names is None else list(names)
+        place = {name: number for number, name in enumerate(settled)}
+        for number, name in enumerate(own):
+            if name not in place:
+                raise ValueError(f"{self._where(number)}: group {name!r} is not among `names` ({', '.join(settled)}).")
+        return Groups(settled, np.array([place[name] for name in own], dtype=np.int64))
+
+    def _group_name(self, number: int, by: list[str]) -> str:
+        values = [self._utterances[number].value(name) for name in by]
+        for name, value in zip(by, values, strict=True):
+            if not isinstance(value, str) or not value:
+                raise ValueError(f"{self._where(number)}: `{name}` must be text, to group by it; got {_shown(value)}.")
+            if len(by) > 1 and GROUP_SEPARATOR in value:
+                raise ValueError(
+                    f"{self._where(number)}: `{name}` must have no {GROUP_SEPARATOR!r}, to group by it; got {value!r}."
+                )
+        return GROUP_SEPARATOR.join(values)
+
+    def _where(self, number: int) -> str:
+        return f"utterance {number}" if self._path is None else f"{self._path}:{self._lines[number]}"
+
+
+def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:
+    """Reads a manifest utterance by utterance, with the line of each; blank lines are passed over.
+
+    Raises:
+        ValueError: naming the file, the line and the field where something is wrong.
+    """
+    folder = os.path.dirname(path)
+    with open(path, "rb") as file:  # decoded line by line, so that an error can name its line
+        for number, line in enumerate(file, start=1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                if text:
+                    record = json.loads(text)
+                    if isinstance(record, dict) and isinstance(record.get("audio_filepath"), str):
+                        record["audio_filepath"] = os.path.join(folder, record["audio_filepath"])
+                    yield number, Utterance.from_record(record)
+            except (ValueError, RecursionError) as error:  # what is not UTF-8 or not JSON is a ValueError too
+                raise ValueError(f"{os.fspath(path)}:{number}: {error}") from error
+
+
+def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
+    if not isinstance(value, str) or not (value or may_be_empty):
+        raise ValueError(f"`{name}` must be text, got {_shown(value)}")
+
+
+def _check_seconds(name: str, value: Any, may_be_zero: bool) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and (0 < value <= sys.float_info.max or (may_be_zero and value == 0))):
+        raise ValueError(
+            f"`{name}` must be {'zero or more' if may_be_zero else 'positive'} seconds, got {_shown(value)}"
+        )
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

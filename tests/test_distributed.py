@@ -1,0 +1,149 @@
+"""Several processes: the same weights on all of them, as one process that saw all batches would have."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed
+import torch.multiprocessing
+
+import ctcdro
+from oracle import algorithm_1
+from test_objectives import OBJECTIVES, draw_batches, tensors
+
+NUM_GROUPS = 4
+NUM_ROUNDS = 40
+
+
+def rounds_of_all_groups():
+    """Rounds of one batch for each group, in changing order, as the length-matched sampler yields them."""
+    rng = torch.Generator().manual_seed(0)
+    pools = {
+        group: [b for b in draw_batches(NUM_GROUPS * 8 * NUM_ROUNDS, mixed=False) if b[0][1] == group]
+        for group in range(4)
+    }
+    order = [torch.randperm(NUM_GROUPS, generator=rng).tolist() for _ in range(NUM_ROUNDS)]
+    return [[pools[group].pop() for group in groups] for groups in order]
+
+
+def in_processes(function, world_size, folder):
+    """Runs function(rank, world_size) in as many processes with gloo, and returns what each of them saved."""
+    torch.multiprocessing.spawn(_join, args=(function, world_size, str(folder)), nprocs=world_size)
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(world_size)]
+
+
+def _join(rank, function, world_size, folder):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=world_size)
+    torch.save(function(rank, world_size), Path(folder) / f"{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def weigh_rounds(rank, world_size):
+    """The weights after every round of every objective, where ranks take the batches of a round in turns."""
+    results = {}
+    for name, make in OBJECTIVES.items():
+        objective = make(NUM_GROUPS)
+        results[name] = []
+        for batches in rounds_of_all_groups():
+            for batch in batches[rank::world_size]:
+                objective(*tensors(batch))
+            results[name].append(objective.weights)
+    return {name: torch.stack(weights) for name, weights in results.items()}
+
+
+@pytest.fixture(scope="module")
+def weights_of_two(tmp_path_factory):
+    return in_processes(weigh_rounds, 2, tmp_path_factory.mktemp("two"))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_weights_are_equal_on_both_ranks_bit_for_bit(weights_of_two, name):
+    assert torch.equal(weights_of_two[0][name], weights_of_two[1][name])
+
+
+@pytest.mark.parametrize("name", ["ctc_dro", "ctc_dro, mean", "ctc_dro_unsmoothed"])
+def test_weights_of_ctc_dro_are_those_of_one_process_that_saw_all_batches(weights_of_two, name):
+    assert torch.equal(weights_of_two[0][name], weigh_rounds(0, 1)[name])
+
+
+def test_weights_of_group_dro_are_those_of_one_process_that_saw_both_batches_as_one(weights_of_two):
+    together = [
+        first + second
+        for batches in rounds_of_all_groups()
+        for first, second in zip(batches[::2], batches[1::2], strict=True)
+    ]
+    expected = list(algorithm_1(together, NUM_GROUPS, step_size=1e-3))[1::2]
+    torch.testing.assert_close(
+        weights_of_two[0]["group_dro"], torch.tensor([weights for weights, _ in expected]), rtol=2e-5, atol=1e-7
+    )
+
+
+def odd_batches(rank, world_size):
+    """Ranks with unequal numbers of utterances, then a rank without a finite loss, then one without any loss."""
+    objective = ctcdro.ctc_dro(2, step_size=1e-2, smoothing=0.1)
+    seen = []
+    for losses, groups in [
+        ([[3.0, 4.0, 5.0], [9.0]], [[0, 0, 0], [1]]),
+        ([[math.inf, math.nan], [7.0]], [[0, 0], [1]]),  # group 0 is still to come
+        ([[2.0], []], [[0], []]),
+    ]:
+        own = torch.tensor(losses[rank], requires_grad=True)
+        loss = objective(own, torch.tensor(groups[rank], dtype=torch.int64))
+        loss.backward()
+        seen.append(
+            torch.cat([loss.detach()[None], objective.weights, objective.state.num_losses, own.grad.sum()[None]])
+        )
+    return {"seen": torch.stack(seen), "skipped": objective.num_skipped, "updates": objective.state.num_updates}
+
+
+def test_ranks_may_have_unequal_batches_or_no_finite_loss(tmp_path):
+    ranks = in_processes(odd_batches, 2, tmp_path)
+    for rank in ranks:
+        assert rank["skipped"].tolist() == [2, 0]
+        assert rank["updates"] == 2
+    weights = [rank["seen"][:, 1:5] for rank in ranks]
+    assert torch.equal(weights[0], weights[1])
+    alone = ctcdro.ctc_dro(2, step_size=1e-2, smoothing=0.1)
+    for losses, groups in (([3.0, 4.0, 5.0, 9.0], [0, 0, 0, 1]), ([7.0], [1]), ([2.0], [0])):
+        alone(torch.tensor(losses), torch.tensor(groups))
+    assert torch.equal(weights[0][-1, :2], alone.weights)
+    no_finite_loss = ranks[0]["seen"][1]
+    assert no_finite_loss[0] == 0
+    assert no_finite_loss[-1] == 0
+    assert no_finite_loss[3:5].tolist() == [0, 1]  # only the other rank's batch waits
+
+
+def group_dro_gradient(rank, world_size):
+    """The gradient of one parameter under `DistributedDataParallel`, with groups spread unevenly over ranks."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1, bias=False))
+    torch.nn.init.ones_(model.module.weight)
+    objective = ctcdro.group_dro(2, step_size=1e-2)
+    losses, groups = ([3.0, 4.0, 5.0], [0, 0, 1]) if rank == 0 else ([9.0], [0])
+    loss = objective(model(torch.tensor(losses)[:, None])[:, 0], torch.tensor(groups))
+    loss.backward()
+    return {"gradient": model.module.weight.grad.flatten(), "loss": loss.detach()}
+
+
+def test_group_dro_over_ranks_has_the_gradient_of_one_process(tmp_path):
+    ranks = in_processes(group_dro_gradient, 2, tmp_path)
+    objective = ctcdro.group_dro(2, step_size=1e-2)
+    weight = torch.ones(1, requires_grad=True)
+    loss = objective(weight * torch.tensor([3.0, 4.0, 5.0, 9.0]), torch.tensor([0, 0, 1, 0]))
+    loss.backward()
+    for rank in ranks:
+        torch.testing.assert_close(rank["gradient"], weight.grad)
+    torch.testing.assert_close((ranks[0]["loss"] + ranks[1]["loss"]) / 2, loss.detach())
+
+
+def sampled_batches(rank, world_size):
+    sampler = ctcdro.LengthMatchedBatchSampler([5.0] * 60, [0] * 20 + [1] * 40, batch_duration=20.0)
+    return {"rank and world size": list(sampler.rank_and_world_size), "batches": list(sampler)}
+
+
+def test_samplers_ask_torch_distributed_for_rank_and_world_size(tmp_path):
+    ranks = in_processes(sampled_batches, 2, tmp_path)
+    alone = ctcdro.LengthMatchedBatchSampler([5.0] * 60, [0] * 20 + [1] * 40, batch_duration=20.0)
+    assert [rank["rank and world size"] for rank in ranks] == [[0, 2], [1, 2]]
+    assert [batch for turn in zip(*(rank["batches"] for rank in ranks), strict=True) for batch in turn] == list(alone)

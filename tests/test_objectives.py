@@ -1,0 +1,341 @@
+"""The objectives: against the paper's algorithms in double precision, and what all of them promise."""
+
+import copy
+import math
+import random
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import ctcdro
+from oracle import algorithm_1, algorithm_2
+
+NUM_GROUPS = 4
+OBJECTIVES = {
+    "erm": ctcdro.erm,
+    "group_dro": partial(ctcdro.group_dro, step_size=1e-3),
+    "ctc_dro": partial(ctcdro.ctc_dro, step_size=1e-3, smoothing=0.5),
+    "ctc_dro, mean": partial(ctcdro.ctc_dro, step_size=1e-3, smoothing=0.5, reduction="mean"),
+    "ctc_dro_unsmoothed": partial(ctcdro.ctc_dro_unsmoothed, step_size=1e-4),
+}
+every_objective = pytest.mark.parametrize("make", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+every_dro = pytest.mark.parametrize("make", list(OBJECTIVES.values())[1:], ids=list(OBJECTIVES)[1:])
+
+
+def draw_batches(num_batches, *, mixed, num_groups=NUM_GROUPS, seed=0):
+    """Batches as lists of (loss, group); losses differ by group as those of languages do."""
+    rng = random.Random(seed)
+    batches = []
+    for _ in range(num_batches):
+        group = rng.randrange(num_groups)
+        groups = [rng.randrange(num_groups) if mixed else group for _ in range(rng.randint(1, 8))]
+        batches.append([(rng.lognormvariate(3.0 + 0.4 * g, 0.5), g) for g in groups])
+    return batches
+
+
+def tensors(batch):
+    losses, groups = zip(*batch, strict=True)
+    return torch.tensor(losses), torch.tensor(groups)
+
+
+def run(objective, batches):
+    """The weights and the loss after every batch."""
+    for batch in batches:
+        loss = objective(*tensors(batch))
+        yield objective.weights, loss
+
+
+def assert_same_run(run, expected):
+    num_batches = 0
+    for (weights, loss), (expected_weights, expected_loss) in zip(run, expected, strict=True):
+        assert weights.tolist() == pytest.approx(expected_weights, rel=2e-5, abs=1e-9)
+        assert loss.item() == pytest.approx(expected_loss, rel=2e-5)
+        num_batches += 1
+    assert num_batches >= 300
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["one group a batch", "mixed groups"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("step_size", [1e-3, 1e-4])
+def test_ctc_dro_follows_algorithm_2(step_size, smoothing, mixed):
+    batches = draw_batches(400, mixed=mixed)
+    objective = ctcdro.ctc_dro(NUM_GROUPS, step_size=step_size, smoothing=smoothing)
+    expected = algorithm_2(batches, NUM_GROUPS, lambda loss, q: step_size * loss / (q + smoothing))
+    assert_same_run(run(objective, batches), expected)
+    assert objective.state.num_updates >= 20
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["one group a batch", "mixed groups"])
+def test_the_ablation_follows_algorithm_2_with_the_step_of_algorithm_1(mixed):
+    batches = draw_batches(400, mixed=mixed)
+    objective = ctcdro.ctc_dro_unsmoothed(NUM_GROUPS, step_size=1e-4)
+    assert_same_run(run(objective, batches), algorithm_2(batches, NUM_GROUPS, lambda loss, q: 1e-4 * loss))
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["one group a batch", "mixed groups"])
+def test_group_dro_follows_algorithm_1(mixed):
+    batches = draw_batches(400, mixed=mixed)
+    objective = ctcdro.group_dro(NUM_GROUPS, step_size=1e-4)
+    assert_same_run(run(objective, batches), algorithm_1(batches, NUM_GROUPS, step_size=1e-4))
+
+
+def test_the_mean_reduction_divides_the_loss_and_leaves_the_weights():
+    batches = draw_batches(100, mixed=True)
+    make = partial(ctcdro.ctc_dro, NUM_GROUPS, step_size=1e-3, smoothing=0.5)
+    for batch, (weights, loss), (mean_weights, mean_loss) in zip(
+        batches, run(make(), batches), run(make(reduction="mean"), batches), strict=True
+    ):
+        assert torch.equal(weights, mean_weights)
+        assert mean_loss.item() == pytest.approx(loss.item() / len(batch), rel=1e-6)
+
+
+def test_uniform_weights_make_ctc_dro_the_plain_sum():
+    objective = ctcdro.ctc_dro(NUM_GROUPS, step_size=0.0, smoothing=0.5)
+    for batch in draw_batches(50, mixed=True):
+        losses, groups = tensors(batch)
+        torch.testing.assert_close(objective(losses, groups), losses.sum())
+
+
+def test_gradients_are_the_weights_and_none_flow_through_the_update():
+    objective = ctcdro.ctc_dro(2, step_size=1e-2, smoothing=0.1)
+    losses = torch.tensor([3.0, 4.0, 5.0], requires_grad=True)
+    groups = torch.tensor([0, 1, 1])
+    objective(losses, groups).backward()
+    assert not torch.equal(objective.weights, torch.tensor([0.5, 0.5]))  # this batch moved them
+    torch.testing.assert_close(losses.grad, 2 * objective.weights[groups])
+
+
+def test_gradients_of_group_dro_are_the_weights_over_the_number_of_losses():
+    objective = ctcdro.group_dro(2, step_size=1e-2)
+    losses = torch.tensor([3.0, 4.0, 5.0], requires_grad=True)
+    objective(losses, torch.tensor([0, 1, 1])).backward()
+    expected = objective.weights[torch.tensor([0, 1, 1])] / torch.tensor([1.0, 2.0, 2.0])
+    torch.testing.assert_close(losses.grad, expected)
+
+
+def test_gradient_accumulation_survives_an_update_in_between():
+    objective = ctcdro.ctc_dro(2, step_size=1e-2, smoothing=0.1)
+    losses = torch.tensor([3.0, 4.0], requires_grad=True)
+    first = objective(losses[:1], torch.tensor([0]))
+    second = objective(losses[1:], torch.tensor([1]))
+    (first + second).backward()
+    torch.testing.assert_close(losses.grad, torch.stack([torch.tensor(1.0), 2 * objective.weights[1]]))
+
+
+# What all objectives promise.
+
+
+@every_objective
+def test_weights_stay_on_the_simplex_under_huge_losses(make):
+    objective = make(3)
+    for losses in ([1e6, 1.0, 5.0], [0.0, 1e6, 1e6], [1e6, 1e6, 0.0]) * 20:
+        loss = objective(torch.tensor(losses), torch.tensor([0, 1, 2]))
+        assert loss.isfinite()
+        assert objective.weights.isfinite().all()
+        assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_losses_of_a_million_with_a_step_size_of_a_tenth_leave_finite_weights():
+    for smoothing in (0.0, 0.1, 1.0):
+        objective = ctcdro.ctc_dro(3, step_size=1e-1, smoothing=smoothing)
+        for losses in ([1e6, 1e5, 9e5], [1.0, 1e6, 1e6], [0.0, 0.0, 1e6]) * 20:
+            objective(torch.tensor(losses), torch.tensor([0, 1, 2]))
+            assert objective.weights.isfinite().all()
+            assert objective.weights.min() >= 0
+            assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
+
+
+@every_objective
+@pytest.mark.parametrize("broken", [math.inf, -math.inf, math.nan])
+def test_a_loss_that_is_not_finite_counts_as_if_it_were_not_there(make, broken):
+    with_it, without_it = make(NUM_GROUPS), make(NUM_GROUPS)
+    for number, batch in enumerate(draw_batches(60, mixed=True)):
+        losses, groups = tensors(batch)
+        losses.requires_grad_()
+        without_it(losses, groups).backward()
+        place = number % (len(batch) + 1)
+        damaged = torch.cat([losses[:place], torch.tensor([broken]), losses[place:]]).detach().requires_grad_()
+        damaged_groups = torch.cat([groups[:place], torch.tensor([2]), groups[place:]])
+        with_it(damaged, damaged_groups).backward()
+        assert damaged.grad[place] == 0
+        assert torch.equal(damaged.grad[torch.arange(len(damaged)) != place], losses.grad)
+        assert torch.equal(with_it.weights, without_it.weights)
+    assert with_it.num_skipped.tolist() == [0, 0, 60, 0]
+    assert without_it.num_skipped.tolist() == [0, 0, 0, 0]
+
+
+@every_objective
+def test_a_batch_without_a_finite_loss_moves_nothing(make):
+    objective = make(2)
+    objective(torch.tensor([3.0]), torch.tensor([1]))
+    before = copy.deepcopy(objective.state)
+    losses = torch.tensor([math.inf, math.nan], requires_grad=True)
+    loss = objective(losses, torch.tensor([0, 0]))
+    loss.backward()
+    assert loss == 0
+    assert losses.grad.tolist() == [0, 0]
+    assert all(torch.equal(*pair) for pair in zip(before, objective.state, strict=True))
+    assert objective.num_skipped.tolist() == [2, 0]
+
+
+@every_objective
+def test_evaluation_gives_the_plain_sum_and_moves_nothing(make):
+    objective = make(NUM_GROUPS)
+    for batch in draw_batches(10, mixed=True):
+        objective(*tensors(batch))
+    before = copy.deepcopy(objective.state_dict())
+    objective.eval()
+    assert objective(torch.tensor([1.0, 2.5, math.inf]), torch.tensor([0, 1, 1])) == 3.5
+    after = objective.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+
+
+@every_objective
+def test_a_state_saved_between_updates_continues_exactly(make, tmp_path):
+    batches = draw_batches(120, mixed=False)
+    uninterrupted = make(NUM_GROUPS, group_names=["a", "b", "c", "d"])
+    expected = [(weights.tolist(), loss.item()) for weights, loss in run(uninterrupted, batches)]
+    for stop in (1, 2, 3, 17, 50, 119):
+        first = make(NUM_GROUPS, group_names=["a", "b", "c", "d"])
+        list(run(first, batches[:stop]))
+        torch.save(first.state_dict(), tmp_path / "state.pt")
+        second = make(NUM_GROUPS, group_names=["a", "b", "c", "d"])
+        second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+        continued = [(weights.tolist(), loss.item()) for weights, loss in run(second, batches[stop:])]
+        assert continued == expected[stop:]
+    assert all(isinstance(value, torch.Tensor) for value in first.state_dict().values())
+
+
+def test_waiting_losses_are_part_of_the_state():
+    objective = ctcdro.ctc_dro(2, step_size=1e-3, smoothing=0.5)
+    objective(torch.tensor([7.0, 8.0]), torch.tensor([1, 1]))
+    state = objective.state_dict()
+    assert state["loss_sums"].tolist() == [0, 15]
+    assert state["num_losses"].tolist() == [0, 1]
+
+
+@every_objective
+def test_a_state_of_other_groups_is_refused_and_changes_nothing(make):
+    saved = make(3, group_names=["ces", "cmn", "nan"])
+    saved(torch.tensor([5.0]), torch.tensor([0]))
+    for other, difference in (
+        (make(2, group_names=["ces", "cmn"]), r"3 groups \(ces, cmn, nan\).*has 2 \(ces, cmn\)"),
+        (make(4), r"3 groups \(ces, cmn, nan\).*has 4;"),
+        (make(3, group_names=["ces", "nan", "cmn"]), r"\(ces, cmn, nan\).*\(ces, nan, cmn\)"),
+    ):
+        before = copy.deepcopy(other.state_dict())
+        with pytest.raises(ValueError, match=difference):
+            other.load_state_dict(saved.state_dict())
+        assert all(torch.equal(before[key], other.state_dict()[key]) for key in before)
+
+
+def test_a_state_of_other_groups_is_refused_inside_a_model():
+    saved = torch.nn.ModuleDict({"loss": ctcdro.CTCDROLoss(3, step_size=1e-3, smoothing=0.5)})
+    other = torch.nn.ModuleDict({"loss": ctcdro.CTCDROLoss(4, step_size=1e-3, smoothing=0.5)})
+    with pytest.raises(ValueError, match="of 3 groups, but this objective has 4"):
+        other.load_state_dict(saved.state_dict())
+
+
+@every_objective
+def test_a_state_without_names_fits_as_many_named_groups(make):
+    saved = make(2)
+    saved(torch.tensor([5.0, 4.0]), torch.tensor([0, 1]))
+    named = make(2, group_names=["ces", "cmn"])
+    named.load_state_dict(saved.state_dict())
+    assert torch.equal(named.weights, saved.weights)
+
+
+@every_objective
+def test_no_step_reads_a_value_from_the_device(make):
+    # Fake tensors have no values, and refuse every operation that would have the host read one.
+    with FakeTensorMode():
+        objective = make(NUM_GROUPS)
+        losses = torch.rand(10, requires_grad=True)
+        for _ in range(3):
+            objective(losses * 1.0, torch.randint(NUM_GROUPS, (10,))).backward()
+        with pytest.raises(Exception, match="_local_scalar_dense"):
+            objective.weights.max().item()
+
+
+@every_objective
+def test_casting_a_model_to_half_precision_does_not_round_the_weights(make):
+    objective = make(3)
+    objective(torch.tensor([50.0, 7.0, 1.0]), torch.tensor([0, 1, 2]))
+    weights = objective.weights
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), objective).bfloat16()
+    assert model[0].weight.dtype == torch.bfloat16
+    assert torch.equal(objective.weights, weights)
+    assert make(3).to("meta").weights.is_meta
+
+
+@every_objective
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_losses_of_any_precision_are_taken(make, dtype):
+    expected, objective = make(2), make(2)
+    losses, groups = torch.tensor([5.0, 4.0]), torch.tensor([0, 1], dtype=torch.int32)
+    torch.testing.assert_close(objective(losses.to(dtype), groups).float(), expected(losses, groups), rtol=1e-2, atol=0)
+    assert torch.equal(objective.weights, expected.weights)
+
+
+@every_dro
+def test_one_group_keeps_all_the_weight(make):
+    objective = make(1)
+    for _ in range(3):
+        objective(torch.tensor([5.0, 2.0]), torch.tensor([0, 0]))
+    assert objective.weights.tolist() == [1.0]
+
+
+@every_dro
+def test_a_thousand_groups_are_weighed(make):
+    objective = make(1000)
+    objective(torch.rand(1000), torch.arange(1000))
+    assert objective.state.num_updates == 1
+    assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e4, width=32), st.integers(0, NUM_GROUPS - 1)), min_size=0, max_size=30))
+def test_any_batch_leaves_weights_on_the_simplex(batch):
+    for make in OBJECTIVES.values():
+        objective = make(NUM_GROUPS)
+        objective(torch.tensor([loss for loss, _ in batch]), torch.tensor([group for _, group in batch]).long())
+        assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
+
+
+# Bad input.
+
+
+@every_objective
+@pytest.mark.parametrize("group", [-1, 2, 100])
+def test_groups_out_of_range_are_named(make, group):
+    with pytest.raises(ValueError, match=rf"`groups` must be numbers from 0 to 1; got .*{group}"):
+        make(2)(torch.tensor([1.0, 2.0]), torch.tensor([1, group]))
+
+
+@every_objective
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 1)])
+def test_shapes_that_do_not_fit_are_refused(make, shape):
+    with pytest.raises(ValueError, match=r"`losses` and `groups`.*\(2,\)"):
+        make(2)(torch.ones(2), torch.zeros(shape, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ctcdro.erm(0), "`num_groups` must be at least 1; got 0"),
+        (lambda: ctcdro.erm(2, reduction="none"), "`reduction` must be .*'none'"),
+        (lambda: ctcdro.erm(2, group_names=["a"]), "`group_names` must be 2 different names.*'a'"),
+        (lambda: ctcdro.erm(2, group_names=["a", "a"]), "`group_names` must be 2 different names"),
+        (lambda: ctcdro.group_dro(2, step_size=-1.0), r"`step_size` must be zero or more; got -1\.0"),
+        (lambda: ctcdro.ctc_dro(2, step_size=math.nan, smoothing=0.1), "`step_size` must be zero or more; got nan"),
+        (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=-0.1), r"`smoothing` must be zero or more; got -0\.1"),
+        (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=0.1, reduction="none"), "`reduction` must be"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
