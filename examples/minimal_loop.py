@@ -1,7 +1,7 @@
 """A complete training loop in plain PyTorch with the loss and the sampler of CTC-DRO: python examples/minimal_loop.py
 
 Three made-up languages, each with its own symbols and noise. An utterance is a row of symbols, each spoken for a few
-frames; the third language is the noisiest. The loop prints the loss and the weight of each language.
+frames; the third language is the noisiest. The loop prints the weight of each language.
 """
 
 import numpy as np
@@ -21,7 +21,9 @@ def make_corpus(num_utterances: int, seed: int) -> list[tuple[torch.Tensor, torc
         group = number % len(LANGUAGES)
         symbols = 1 + NUM_SYMBOLS * group + rng.integers(NUM_SYMBOLS, size=rng.integers(4, 20))
         spoken = np.repeat(symbols, rng.integers(3, 7, size=len(symbols)))
-        frames = np.eye(1 + NUM_SYMBOLS * len(LANGUAGES))[spoken] + NOISE[group] * rng.standard_normal((len(spoken), 25))
+        frames = np.eye(1 + NUM_SYMBOLS * len(LANGUAGES))[spoken] + NOISE[group] * rng.standard_normal(
+            (len(spoken), 25)
+        )
         corpus.append((torch.tensor(frames, dtype=torch.float32), torch.tensor(symbols), group))
     return corpus
 
@@ -49,8 +51,7 @@ def main(num_epochs: int = 6) -> torch.Tensor:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        for name, loss, weight in zip(LANGUAGES, criterion.objective.state.mean_losses, criterion.weights, strict=True):
-            print(f"epoch {epoch}  {name}  loss of a batch {loss:6.1f}  weight {weight:.3f}")
+        print(f"epoch {epoch}, weights:", *(f"{n} {w:.3f}" for n, w in zip(LANGUAGES, criterion.weights, strict=True)))
     return criterion.weights
 
 

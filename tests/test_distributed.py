@@ -92,17 +92,14 @@ def odd_batches(rank, world_size):
         own = torch.tensor(losses[rank], requires_grad=True)
         loss = objective(own, torch.tensor(groups[rank], dtype=torch.int64))
         loss.backward()
-        seen.append(
-            torch.cat([loss.detach()[None], objective.weights, objective.state.num_losses, own.grad.sum()[None]])
-        )
-    return {"seen": torch.stack(seen), "skipped": objective.num_skipped, "updates": objective.state.num_updates}
+        seen.append(torch.cat([loss.detach()[None], objective.weights, objective.totals[1], own.grad.sum()[None]]))
+    return {"seen": torch.stack(seen), "skipped": objective.num_skipped}
 
 
 def test_ranks_may_have_unequal_batches_or_no_finite_loss(tmp_path):
     ranks = in_processes(odd_batches, 2, tmp_path)
     for rank in ranks:
         assert rank["skipped"].tolist() == [2, 0]
-        assert rank["updates"] == 2
     weights = [rank["seen"][:, 1:5] for rank in ranks]
     assert torch.equal(weights[0], weights[1])
     alone = ctcdro.ctc_dro(2, step_size=1e-2, smoothing=0.1)

@@ -17,7 +17,8 @@ MAY_IMPORT = {
     "ctc": set(),
     "utterance": set(),
     "packing": set(),
-    "objectives": {"weights", "ctc"},
+    "grouping": set(),
+    "objectives": {"ctc", "grouping", "weights"},
     "sampling": {"packing"},
     "__init__": {"ctc", "objectives", "sampling", "utterance", "weights"},
 }

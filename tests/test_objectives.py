@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -24,6 +24,14 @@ OBJECTIVES = {
 }
 every_objective = pytest.mark.parametrize("make", OBJECTIVES.values(), ids=OBJECTIVES.keys())
 every_dro = pytest.mark.parametrize("make", list(OBJECTIVES.values())[1:], ids=list(OBJECTIVES)[1:])
+
+
+@pytest.fixture(autouse=True, params=["on the host", "on the device"])
+def _both_ways(request, monkeypatch):
+    """Every test here runs twice: as on a CPU, and with the tensor operations that are for other devices."""
+    if request.param == "on the device":
+        for module in (ctcdro.grouping, ctcdro.objectives):
+            monkeypatch.setattr(module, "is_readable", lambda tensor: False)
 
 
 def draw_batches(num_batches, *, mixed, num_groups=NUM_GROUPS, seed=0):
@@ -66,7 +74,7 @@ def test_ctc_dro_follows_algorithm_2(step_size, smoothing, mixed):
     objective = ctcdro.ctc_dro(NUM_GROUPS, step_size=step_size, smoothing=smoothing)
     expected = algorithm_2(batches, NUM_GROUPS, lambda loss, q: step_size * loss / (q + smoothing))
     assert_same_run(run(objective, batches), expected)
-    assert objective.state.num_updates >= 20
+    assert objective.weights.max() > 0.3
 
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["one group a batch", "mixed groups"])
@@ -172,13 +180,14 @@ def test_a_loss_that_is_not_finite_counts_as_if_it_were_not_there(make, broken):
 def test_a_batch_without_a_finite_loss_moves_nothing(make):
     objective = make(2)
     objective(torch.tensor([3.0]), torch.tensor([1]))
-    before = copy.deepcopy(objective.state)
+    before = objective.log_weights.clone(), objective.totals[:2].clone()
     losses = torch.tensor([math.inf, math.nan], requires_grad=True)
     loss = objective(losses, torch.tensor([0, 0]))
     loss.backward()
     assert loss == 0
     assert losses.grad.tolist() == [0, 0]
-    assert all(torch.equal(*pair) for pair in zip(before, objective.state, strict=True))
+    assert torch.equal(objective.log_weights, before[0])
+    assert torch.equal(objective.totals[:2], before[1])
     assert objective.num_skipped.tolist() == [2, 0]
 
 
@@ -215,8 +224,7 @@ def test_waiting_losses_are_part_of_the_state():
     objective = ctcdro.ctc_dro(2, step_size=1e-3, smoothing=0.5)
     objective(torch.tensor([7.0, 8.0]), torch.tensor([1, 1]))
     state = objective.state_dict()
-    assert state["loss_sums"].tolist() == [0, 15]
-    assert state["num_losses"].tolist() == [0, 1]
+    assert state["totals"].tolist() == [[0, 15], [0, 1], [0, 0]]
 
 
 @every_objective
@@ -294,10 +302,12 @@ def test_one_group_keeps_all_the_weight(make):
 def test_a_thousand_groups_are_weighed(make):
     objective = make(1000)
     objective(torch.rand(1000), torch.arange(1000))
-    assert objective.state.num_updates == 1
+    assert objective.totals.max() == 0
+    assert objective.weights.max() > objective.weights.min()
     assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.floats(0, 1e4, width=32), st.integers(0, NUM_GROUPS - 1)), min_size=0, max_size=30))
 def test_any_batch_leaves_weights_on_the_simplex(batch):
     for make in OBJECTIVES.values():
@@ -312,7 +322,10 @@ def test_any_batch_leaves_weights_on_the_simplex(batch):
 @every_objective
 @pytest.mark.parametrize("group", [-1, 2, 100])
 def test_groups_out_of_range_are_named(make, group):
-    with pytest.raises(ValueError, match=rf"`groups` must be numbers from 0 to 1; got .*{group}"):
+    # On other devices the index is checked by torch, in its own words.
+    with pytest.raises(
+        (ValueError, IndexError, RuntimeError), match=rf"must be numbers from 0 to 1; got {group}|out of (bounds|range)"
+    ):
         make(2)(torch.tensor([1.0, 2.0]), torch.tensor([1, group]))
 
 

@@ -25,21 +25,20 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 import torch
 import torch.distributed
 from torch import Tensor, nn
 
 from .ctc import ctc_losses
+from .grouping import is_readable, total_by_group, weight_of_each
 from .weights import (
     UpdateRule,
     WeightState,
     exponential_log_update,
-    gather,
     initial_state,
     smoothed_log_update,
-    update_at_once,
     update_when_complete,
 )
 
@@ -191,34 +190,29 @@ class CTCDROLoss(nn.Module):
         return self.objective(ctc_losses(log_probs, targets, input_lengths, target_lengths, self.blank), groups)
 
 
-class BatchTotals(NamedTuple):
-    """What a batch adds to each group, over all ranks; four tensors of shape (G,)."""
-
-    loss_sums: Tensor
-    num_losses: Tensor
-    """How many losses were finite."""
-    num_skipped: Tensor
-    """How many were not."""
-    num_entries: Tensor
-    """How many ranks had any that were: their sum is one entry to the weight update of CTC-DRO, however many they
-    are."""
-
-
 class Objective(nn.Module, ABC):
     """What all objectives share. Make one with `erm`, `group_dro`, `ctc_dro` or `ctc_dro_unsmoothed`."""
 
-    # Buffers, beside those of `WeightState`:
+    # Buffers: a `WeightState`.
     log_weights: Tensor
-    num_skipped: Tensor
-    """(G,) how many losses were not finite."""
+    totals: Tensor
+
+    # How many losses of a group count in a batch; see `total_by_group`.
+    count_at_most = math.inf
 
     def __init__(
         self,
         num_groups: int,
+        *,
+        reduction: Reduction = "sum",
         group_names: Sequence[str] | None = None,
         process_group: torch.distributed.ProcessGroup | None = None,
     ) -> None:
         super().__init__()
+        if reduction not in get_args(Reduction):
+            raise ValueError(
+                f'`reduction` must be "sum" (the paper) or "mean" (the authors\' code); got {reduction!r}.'
+            )
         if num_groups < 1:
             raise ValueError(f"`num_groups` must be at least 1; got {num_groups}.")
         if group_names is not None and (len(group_names) != num_groups or len(set(group_names)) != num_groups):
@@ -226,11 +220,11 @@ class Objective(nn.Module, ABC):
                 f"`group_names` must be {num_groups} different names, one for each group; got {list(group_names)}."
             )
         self.num_groups = num_groups
+        self.reduction = reduction
         self.group_names = None if group_names is None else list(group_names)
         self._process_group = process_group
         for name, value in initial_state(num_groups)._asdict().items():
             self.register_buffer(name, value)
-        self.register_buffer("num_skipped", torch.zeros(num_groups, dtype=torch.int64))
         self.register_load_state_dict_pre_hook(_refuse_other_groups)
 
     @property
@@ -239,9 +233,9 @@ class Objective(nn.Module, ABC):
         return self.log_weights.exp()
 
     @property
-    def state(self) -> WeightState:
-        """The weights, what waits for their next update, and what the latest one saw."""
-        return WeightState(*(getattr(self, name) for name in WeightState._fields))
+    def num_skipped(self) -> Tensor:
+        """(G,) how many losses were left out because they were not finite."""
+        return self.totals[2].to(torch.int64)
 
     def forward(self, losses: Tensor, groups: Tensor) -> Tensor:
         """Weighs the losses of a batch.
@@ -258,40 +252,25 @@ class Objective(nn.Module, ABC):
                 "`losses` and `groups` must both have one entry for each utterance, shape (batch,); "
                 f"got {tuple(losses.shape)} and {tuple(groups.shape)}."
             )
-        finite = losses.isfinite()
-        losses = losses.where(finite, 0.0)  # passes no gradient where it chose the zero
         if not self.training:
-            return losses.sum()
+            return losses.masked_fill(~losses.isfinite(), 0.0).sum()
         groups = groups.to(losses.device, torch.int64)
-        totals = self._pool(losses, finite, groups)
-        self.num_skipped += totals.num_skipped.to(torch.int64)
-        return self._weigh(losses, finite, groups, totals)
+        losses, totals = total_by_group(losses, groups, self.num_groups, self.count_at_most)
+        num_finite = len(losses) - totals[2].sum() if self.reduction == "mean" else None
+        if _is_distributed():  # all ranks reach this line
+            torch.distributed.all_reduce(totals, group=self._process_group)
+        loss = self._weigh(losses, groups, totals)
+        return loss if num_finite is None else loss / num_finite.clamp(min=1)
 
     @abstractmethod
-    def _weigh(self, losses: Tensor, finite: Tensor, groups: Tensor, totals: BatchTotals) -> Tensor:
-        """Moves the weights and returns the number to minimise; losses that were not finite are zero."""
+    def _weigh(self, losses: Tensor, groups: Tensor, totals: Tensor) -> Tensor:
+        """Moves the weights and returns the number to minimise.
 
-    @torch.no_grad()
-    def _pool(self, losses: Tensor, finite: Tensor, groups: Tensor) -> BatchTotals:
-        """Sums up a batch by group, and over all ranks. All ranks reach this line."""
-        rows = torch.stack((losses.float(), finite.float(), (~finite).float()))
-        try:
-            totals = rows.new_zeros(3, self.num_groups).index_add_(1, groups, rows)
-        except (IndexError, RuntimeError) as error:
-            if rows.is_cpu and not 0 <= int(groups.min()) <= int(groups.max()) < self.num_groups:
-                raise ValueError(
-                    f"`groups` must be numbers from 0 to {self.num_groups - 1}; "
-                    f"got {int(groups.min())} to {int(groups.max())}."
-                ) from error
-            raise
-        totals = torch.cat((totals, totals[1:2].clamp(max=1)))
-        if _is_distributed():
-            torch.distributed.all_reduce(totals, group=self._process_group)
-        return BatchTotals(*totals)
-
-    def _store(self, state: WeightState) -> None:
-        for name, value in state._asdict().items():
-            getattr(self, name).copy_(value)
+        Args:
+            losses: (B,) of this rank; those that were not finite are zero.
+            groups: (B,) of this rank.
+            totals: (3, G) of all ranks; see `total_by_group`.
+        """
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Objective:
         # `model.half()` must not round the weights of a criterion that is part of the model; devices are followed.
@@ -307,12 +286,9 @@ class Objective(nn.Module, ABC):
 class ERM(Objective):
     """See `erm`."""
 
-    def __init__(self, num_groups: int, *, reduction: Reduction, **shared: Unpack[Shared]) -> None:
-        super().__init__(num_groups, **shared)
-        self.reduction = _checked_reduction(reduction)
-
-    def _weigh(self, losses: Tensor, finite: Tensor, groups: Tensor, totals: BatchTotals) -> Tensor:
-        return _reduce(losses, finite, self.reduction)
+    def _weigh(self, losses: Tensor, groups: Tensor, totals: Tensor) -> Tensor:
+        self.totals[2].add_(totals[2])
+        return losses.sum()
 
 
 class GroupDRO(Objective):
@@ -322,29 +298,33 @@ class GroupDRO(Objective):
         super().__init__(num_groups, **shared)
         self.rule = rule
 
-    def _weigh(self, losses: Tensor, finite: Tensor, groups: Tensor, totals: BatchTotals) -> Tensor:
-        self._store(update_at_once(self.state, totals.loss_sums, totals.num_losses, self.rule))
-        # Ranks hold parts of the groups; gradients are averaged over ranks, hence their number.
+    def _weigh(self, losses: Tensor, groups: Tensor, totals: Tensor) -> Tensor:
+        sums, numbers, num_skipped = totals
+        self.totals[2].add_(num_skipped)
+        numbers = numbers.clamp(min=1)
+        means = sums / numbers  # zero for a group that is not in the batch: only the normalisation moves it
+        self.log_weights.copy_(self.rule(self.log_weights, means))
+        # Each rank has a part of every group, and gradients are averaged over ranks, not summed: hence their number.
         num_ranks = torch.distributed.get_world_size(self._process_group) if _is_distributed() else 1
-        return num_ranks * ((self.weights / totals.num_losses.clamp(min=1))[groups] * losses).sum()
+        return torch.dot((num_ranks * self.weights / numbers)[groups].to(losses.dtype), losses)
 
 
 class CTCDRO(Objective):
     """See `ctc_dro` and `ctc_dro_unsmoothed`."""
 
+    count_at_most = 1.0  # the sum over a group in a batch is one entry, of however many losses
+
     def __init__(self, num_groups: int, *, rule: UpdateRule, reduction: Reduction, **shared: Unpack[Shared]) -> None:
-        super().__init__(num_groups, **shared)
+        super().__init__(num_groups, reduction=reduction, **shared)
         self.rule = rule
-        self.reduction = _checked_reduction(reduction)
 
-    def _weigh(self, losses: Tensor, finite: Tensor, groups: Tensor, totals: BatchTotals) -> Tensor:
-        gathered = gather(self.state, totals.loss_sums, totals.num_entries)
-        self._store(update_when_complete(gathered, self.rule))
-        return _reduce(self.num_groups * self.weights[groups] * losses, finite, self.reduction)
-
-
-def _reduce(losses: Tensor, finite: Tensor, reduction: Reduction) -> Tensor:
-    return losses.sum() if reduction == "sum" else losses.sum() / finite.sum().clamp(min=1)
+    def _weigh(self, losses: Tensor, groups: Tensor, totals: Tensor) -> Tensor:
+        self.totals.add_(totals)
+        if not (is_readable(self.totals) and 0.0 in self.totals[1].tolist()):  # else nothing would change
+            state = update_when_complete(WeightState(self.log_weights, self.totals), self.rule)
+            self.log_weights.copy_(state.log_weights)
+            self.totals.copy_(state.totals)
+        return torch.dot(weight_of_each(self.log_weights, groups, self.num_groups).to(losses.dtype), losses)
 
 
 def _is_distributed() -> bool:
@@ -375,9 +355,3 @@ def _check_not_negative(**values: float) -> None:
     for name, value in values.items():
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"`{name}` must be zero or more; got {value}.")
-
-
-def _checked_reduction(reduction: Reduction) -> Reduction:
-    if reduction not in get_args(Reduction):
-        raise ValueError(f'`reduction` must be "sum" (the paper) or "mean" (the authors\' code); got {reduction!r}.')
-    return reduction

@@ -6,7 +6,7 @@ The paper's symbols, as words:
     eta_q    step_size    of the weights, not of the model
     alpha    smoothing    0 or more; there are no magic values
     |G|      num_groups   written G in shapes
-    gr_losses             `WeightState.loss_sums` and `.num_losses`: a list and its mean need no more
+    gr_losses             `WeightState.totals`; of each list its sum and its length are enough
 
 All functions are pure, know nothing of processes, and never read a value back from the device.
 """
@@ -49,7 +49,7 @@ def smoothed_update(weights: Tensor, losses: Tensor, *, step_size: float, smooth
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
-    return smoothed_log_update(weights.log(), losses, step_size=step_size, smoothing=smoothing).exp()
+    return smoothed_log_update(_bounded(weights.log()), losses, step_size=step_size, smoothing=smoothing).exp()
 
 
 def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> Tensor:
@@ -62,96 +62,67 @@ def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> 
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
-    return exponential_log_update(weights.log(), losses, step_size=step_size).exp()
+    return exponential_log_update(_bounded(weights.log()), losses, step_size=step_size).exp()
 
 
 def smoothed_log_update(log_weights: Tensor, losses: Tensor, *, step_size: float, smoothing: float) -> Tensor:
     """`smoothed_update` on logarithms."""
-    tiny = torch.finfo(log_weights.dtype).tiny  # matters only without smoothing, to a weight that has vanished
-    return _multiply(log_weights, step_size * losses / (log_weights.exp() + smoothing).clamp(min=tiny))
+    # The smallest number matters only without smoothing, to a weight that has vanished.
+    divisor = log_weights.exp() + max(smoothing, torch.finfo(log_weights.dtype).tiny)
+    return _normalise(torch.addcdiv(log_weights, losses, divisor, value=step_size))
 
 
 def exponential_log_update(log_weights: Tensor, losses: Tensor, *, step_size: float) -> Tensor:
     """`exponential_update` on logarithms."""
-    return _multiply(log_weights, step_size * losses)
+    return _normalise(torch.add(log_weights, losses, alpha=step_size))
 
 
-def _multiply(log_weights: Tensor, exponents: Tensor) -> Tensor:
-    """Multiplies weights by exp(exponents) and normalises them, in log space."""
-    # Far beyond every exponent of a real run; it keeps sums finite where a weight that has vanished meets no smoothing.
+def _normalise(log_weights: Tensor) -> Tensor:
+    return torch.log_softmax(_bounded(log_weights), dim=0)
+
+
+def _bounded(log_weights: Tensor) -> Tensor:
+    """Keeps infinite exponents, and sums of them, finite; the bound is far beyond what a real run reaches."""
     bound = torch.finfo(log_weights.dtype).max / 8
-    return torch.log_softmax(log_weights + exponents.clamp(-bound, bound), dim=0).clamp(min=-bound)
+    return log_weights.clamp(-bound, bound)
 
 
 class WeightState(NamedTuple):
-    """The weights, the losses that wait for their next update, and what the latest one saw. All of it has to survive a
-    restart."""
+    """The weights, and the losses that wait for their next update: what has to survive a restart."""
 
     log_weights: Tensor
     """(G,)"""
-    loss_sums: Tensor
-    """(G,) sum of the losses that wait, for each group."""
-    num_losses: Tensor
-    """(G,) how many they are."""
-    mean_losses: Tensor
-    """(G,) the losses that the latest update saw."""
-    num_updates: Tensor
-    """() how many updates there were."""
+    totals: Tensor
+    """(3, G): for each group the sum of the losses that wait, how many they are, and how many ever were not finite."""
 
 
 def initial_state(num_groups: int) -> WeightState:
     """Uniform weights, and nothing waiting."""
-    return WeightState(
-        log_weights=torch.full((num_groups,), -math.log(num_groups)),
-        loss_sums=torch.zeros(num_groups),
-        num_losses=torch.zeros(num_groups),
-        mean_losses=torch.zeros(num_groups),
-        num_updates=torch.zeros((), dtype=torch.int64),
-    )
-
-
-def gather(state: WeightState, loss_sums: Tensor, num_losses: Tensor) -> WeightState:
-    """Adds losses to those that wait (line 10 of Algorithm 2)."""
-    return state._replace(loss_sums=state.loss_sums + loss_sums, num_losses=state.num_losses + num_losses)
+    return WeightState(torch.full((num_groups,), -math.log(num_groups)), torch.zeros(3, num_groups))
 
 
 def update_when_complete(state: WeightState, rule: UpdateRule) -> WeightState:
-    """Updates the weights with each group's mean loss, if every group has losses that wait (lines 11 to 20 of Algorithm
-    2).
+    """Updates the weights with each group's mean loss, if every group has one (lines 11 to 20 of Algorithm 2).
 
     Both outcomes are computed and one is chosen on the device, since asking it which would make the host wait.
 
     Example:
         >>> rule = lambda log_weights, losses: exponential_log_update(log_weights, losses, step_size=0.001)
-        >>> state = gather(initial_state(2), loss_sums=torch.tensor([200.0, 0.0]), num_losses=torch.tensor([1.0, 0.0]))
-        >>> state = update_when_complete(state, rule)
-        >>> state.num_updates, state.loss_sums
-        (tensor(0), tensor([200.,   0.]))
-        >>> state = gather(state, loss_sums=torch.tensor([400.0, 100.0]), num_losses=torch.tensor([1.0, 1.0]))
-        >>> state = update_when_complete(state, rule)
-        >>> state.num_updates, state.mean_losses, state.loss_sums
-        (tensor(1), tensor([300., 100.]), tensor([0., 0.]))
+        >>> uniform = initial_state(2).log_weights
+        >>> waiting = torch.tensor([[600.0, 0.0], [2.0, 0.0], [0.0, 0.0]])  # two losses of group 0, none of group 1
+        >>> update_when_complete(WeightState(uniform, waiting), rule).log_weights.exp()
+        tensor([0.5000, 0.5000])
+        >>> waiting = torch.tensor([[600.0, 100.0], [2.0, 1.0], [0.0, 0.0]])
+        >>> update_when_complete(WeightState(uniform, waiting), rule).log_weights.exp()
+        tensor([0.5498, 0.4502])
     """
-    complete = (state.num_losses > 0).all()
-    means = state.loss_sums / state.num_losses  # not a number for a group without losses, but then it is not used
-    return WeightState(
-        log_weights=rule(state.log_weights, means).where(complete, state.log_weights),
-        loss_sums=state.loss_sums.masked_fill(complete, 0.0),
-        num_losses=state.num_losses.masked_fill(complete, 0.0),
-        mean_losses=means.where(complete, state.mean_losses),
-        num_updates=state.num_updates + complete,
-    )
-
-
-def update_at_once(state: WeightState, loss_sums: Tensor, num_losses: Tensor, rule: UpdateRule) -> WeightState:
-    """Updates the weights with the mean losses of the groups that have any (lines 5 to 14 of Algorithm 1)."""
-    means = loss_sums / num_losses.clamp(min=1)  # zero for a group without losses: only the normalisation moves it
-    seen = num_losses > 0
-    return state._replace(
-        log_weights=rule(state.log_weights, means),
-        mean_losses=means.where(seen, state.mean_losses),
-        num_updates=state.num_updates + seen.any(),
-    )
+    sums, numbers, _ = state.totals
+    complete = numbers.all()
+    means = sums / numbers  # not a number for a group without losses, but then it is not used
+    log_weights = rule(state.log_weights, means).where(complete, state.log_weights)
+    totals = state.totals.clone()
+    totals[:2].masked_fill_(complete, 0.0)
+    return WeightState(log_weights, totals)
 
 
 def _check_shapes(weights: Tensor, losses: Tensor) -> None:
