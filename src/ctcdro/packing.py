@@ -31,8 +31,14 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 
 # Fewer batches than this are not a band of their own: what is dealt to one batch has nothing to change places with.
 MIN_BAND = 2
+
+# Shells save padding where a batch has few utterances. Of many and so short ones, lengths differ little within a band.
+MAX_SHELLED_SIZE = 8
 NUM_SHELLS = 4
 MIN_SHELL = 8
+
+# Rows dealt by the totals of the batches; any others stay as shuffled. More of them would change nothing but the time.
+MAX_ROWS_MATCHED = 8
 
 # Which batch is the emptiest is judged by totals blurred by this share of the target. Without it a shell with two
 # utterances a batch has one answer only, longest with shortest, and every epoch would see the same pairs.
@@ -202,7 +208,7 @@ def _shells(longest_first: Durations, num_batches: int) -> Iterator[tuple[Indice
     size, uneven = divmod(len(longest_first), num_batches)
     per_shell = max(MIN_SHELL, -(-num_batches // NUM_SHELLS))
     target = per_shell * longest_first.sum() / num_batches
-    while not uneven and num_batches >= 2 * per_shell:
+    while not uneven and size <= MAX_SHELLED_SIZE and num_batches >= 2 * per_shell:
         sums = _running_total(longest_first[left])
         for num_long in range(size - 1, 1, -1):
             long, short = num_long * per_shell, (size - num_long) * per_shell
@@ -246,7 +252,7 @@ def _deal(
     places = rng.permuted(np.tile(np.arange(num_batches), (num_rows, 1)), axis=1)
     held = np.take_along_axis(rows, places, axis=1)
     totals = held.sum(axis=0)
-    for row in rng.permutation(num_rows):
+    for row in rng.permutation(num_rows)[:MAX_ROWS_MATCHED]:
         totals -= held[row]
         emptiest_first = np.argsort(totals + blur * rng.standard_normal(num_batches))
         places[row, emptiest_first] = np.arange(num_batches)
