@@ -92,7 +92,7 @@ def odd_batches(rank, world_size):
         own = torch.tensor(losses[rank], requires_grad=True)
         loss = objective(own, torch.tensor(groups[rank], dtype=torch.int64))
         loss.backward()
-        seen.append(torch.cat([loss.detach()[None], objective.weights, objective.totals[1], own.grad.sum()[None]]))
+        seen.append(torch.cat([loss.detach()[None], objective.weights, objective.pending[1], own.grad.sum()[None]]))
     return {"seen": torch.stack(seen), "skipped": objective.num_skipped}
 
 

@@ -17,8 +17,9 @@ MAY_IMPORT = {
     "ctc": set(),
     "utterance": set(),
     "packing": set(),
-    "grouping": set(),
-    "objectives": {"ctc", "grouping", "weights"},
+    "device": {"weights"},
+    "host": {"weights"},
+    "objectives": {"ctc", "device", "host", "weights"},
     "sampling": {"packing"},
     "__init__": {"ctc", "objectives", "sampling", "utterance", "weights"},
 }

@@ -25,22 +25,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import ModuleType
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 import torch
 import torch.distributed
 from torch import Tensor, nn
 
+from . import device, host
 from .ctc import ctc_losses
-from .grouping import is_readable, total_by_group, weight_of_each
-from .weights import (
-    UpdateRule,
-    WeightState,
-    exponential_log_update,
-    initial_state,
-    smoothed_log_update,
-    update_when_complete,
-)
+from .weights import Exponent, add_and_normalise, exponential_exponent, smoothed_exponent
 
 Reduction: TypeAlias = Literal["sum", "mean"]
 
@@ -93,7 +87,7 @@ def group_dro(num_groups: int, *, step_size: float, **shared: Unpack[Shared]) ->
         tensor([0.5498, 0.4502])
     """
     _check_not_negative(step_size=step_size)
-    return GroupDRO(num_groups, rule=partial(exponential_log_update, step_size=step_size), **shared)
+    return GroupDRO(num_groups, exponent=partial(exponential_exponent, step_size=step_size), **shared)
 
 
 def ctc_dro(
@@ -125,8 +119,8 @@ def ctc_dro(
         tensor([0.5250, 0.4750])
     """
     _check_not_negative(step_size=step_size, smoothing=smoothing)
-    rule = partial(smoothed_log_update, step_size=step_size, smoothing=smoothing)
-    return CTCDRO(num_groups, rule=rule, reduction=reduction, **shared)
+    exponent = partial(smoothed_exponent, step_size=step_size, smoothing=smoothing)
+    return CTCDRO(num_groups, exponent=exponent, reduction=reduction, **shared)
 
 
 def ctc_dro_unsmoothed(
@@ -140,7 +134,9 @@ def ctc_dro_unsmoothed(
         tensor(304.9958)
     """
     _check_not_negative(step_size=step_size)
-    return CTCDRO(num_groups, rule=partial(exponential_log_update, step_size=step_size), reduction=reduction, **shared)
+    return CTCDRO(
+        num_groups, exponent=partial(exponential_exponent, step_size=step_size), reduction=reduction, **shared
+    )
 
 
 class CTCDROLoss(nn.Module):
@@ -193,11 +189,14 @@ class CTCDROLoss(nn.Module):
 class Objective(nn.Module, ABC):
     """What all objectives share. Make one with `erm`, `group_dro`, `ctc_dro` or `ctc_dro_unsmoothed`."""
 
-    # Buffers: a `WeightState`.
     log_weights: Tensor
-    totals: Tensor
+    """(G,)"""
+    pending: Tensor
+    """(2, G): for each group the sum of the losses that wait for the next update, and how many they are."""
+    num_skipped: Tensor
+    """(G,) how many losses were left out because they were not finite."""
 
-    # How many losses of a group count in a batch; see `total_by_group`.
+    # How many losses of a group count in a batch; see `device.gather`.
     count_at_most = math.inf
 
     def __init__(
@@ -223,19 +222,15 @@ class Objective(nn.Module, ABC):
         self.reduction = reduction
         self.group_names = None if group_names is None else list(group_names)
         self._process_group = process_group
-        for name, value in initial_state(num_groups)._asdict().items():
-            self.register_buffer(name, value)
+        self.register_buffer("log_weights", torch.full((num_groups,), -math.log(num_groups)))
+        self.register_buffer("pending", torch.zeros(2, num_groups))
+        self.register_buffer("num_skipped", torch.zeros(num_groups, dtype=torch.int64))
         self.register_load_state_dict_pre_hook(_refuse_other_groups)
 
     @property
     def weights(self) -> Tensor:
         """(G,) the weight of each group, on the simplex."""
         return self.log_weights.exp()
-
-    @property
-    def num_skipped(self) -> Tensor:
-        """(G,) how many losses were left out because they were not finite."""
-        return self.totals[2].to(torch.int64)
 
     def forward(self, losses: Tensor, groups: Tensor) -> Tensor:
         """Weighs the losses of a batch.
@@ -254,22 +249,33 @@ class Objective(nn.Module, ABC):
             )
         if not self.training:
             return losses.masked_fill(~losses.isfinite(), 0.0).sum()
-        groups = groups.to(losses.device, torch.int64)
-        losses, totals = total_by_group(losses, groups, self.num_groups, self.count_at_most)
-        num_finite = len(losses) - totals[2].sum() if self.reduction == "mean" else None
-        if _is_distributed():  # all ranks reach this line
-            torch.distributed.all_reduce(totals, group=self._process_group)
-        loss = self._weigh(losses, groups, totals)
+        num_finite = losses.isfinite().sum() if self.reduction == "mean" else None
+        steps = host if host.has(losses, groups) else device
+        if steps is device:
+            groups = groups.to(losses.device, torch.int64)
+        losses = self._gather(losses, groups, steps)
+        loss = self._weigh(losses, groups, steps)
         return loss if num_finite is None else loss / num_finite.clamp(min=1)
 
+    def _gather(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
+        """Adds the losses of all ranks to what is pending; returns those of this rank, zero where not finite."""
+        if not _is_distributed():
+            return steps.gather(self.pending, self.num_skipped, losses, groups, self.count_at_most)
+        totals = self.pending.new_zeros(3, self.num_groups)
+        losses = steps.gather(totals[:2], totals[2], losses, groups, self.count_at_most)
+        torch.distributed.all_reduce(totals, group=self._process_group)  # all ranks reach this line
+        self.pending.add_(totals[:2])
+        self.num_skipped.add_(totals[2].to(torch.int64))
+        return losses
+
     @abstractmethod
-    def _weigh(self, losses: Tensor, groups: Tensor, totals: Tensor) -> Tensor:
-        """Moves the weights and returns the number to minimise.
+    def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
+        """Moves the weights by what is pending, and returns the number to minimise.
 
         Args:
             losses: (B,) of this rank; those that were not finite are zero.
             groups: (B,) of this rank.
-            totals: (3, G) of all ranks; see `total_by_group`.
+            steps: `host` or `device`.
         """
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Objective:
@@ -286,24 +292,23 @@ class Objective(nn.Module, ABC):
 class ERM(Objective):
     """See `erm`."""
 
-    def _weigh(self, losses: Tensor, groups: Tensor, totals: Tensor) -> Tensor:
-        self.totals[2].add_(totals[2])
+    def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
+        self.pending.zero_()
         return losses.sum()
 
 
 class GroupDRO(Objective):
     """See `group_dro`."""
 
-    def __init__(self, num_groups: int, *, rule: UpdateRule, **shared: Unpack[Shared]) -> None:
+    def __init__(self, num_groups: int, *, exponent: Exponent, **shared: Unpack[Shared]) -> None:
         super().__init__(num_groups, **shared)
-        self.rule = rule
+        self.exponent = exponent
 
-    def _weigh(self, losses: Tensor, groups: Tensor, totals: Tensor) -> Tensor:
-        sums, numbers, num_skipped = totals
-        self.totals[2].add_(num_skipped)
-        numbers = numbers.clamp(min=1)
+    def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
+        sums, numbers = self.pending[0], self.pending[1].clamp(min=1)
         means = sums / numbers  # zero for a group that is not in the batch: only the normalisation moves it
-        self.log_weights.copy_(self.rule(self.log_weights, means))
+        self.log_weights.copy_(add_and_normalise(self.log_weights, self.exponent(means, self.weights)))
+        self.pending.zero_()
         # Each rank has a part of every group, and gradients are averaged over ranks, not summed: hence their number.
         num_ranks = torch.distributed.get_world_size(self._process_group) if _is_distributed() else 1
         return torch.dot((num_ranks * self.weights / numbers)[groups].to(losses.dtype), losses)
@@ -314,17 +319,13 @@ class CTCDRO(Objective):
 
     count_at_most = 1.0  # the sum over a group in a batch is one entry, of however many losses
 
-    def __init__(self, num_groups: int, *, rule: UpdateRule, reduction: Reduction, **shared: Unpack[Shared]) -> None:
+    def __init__(self, num_groups: int, *, exponent: Exponent, reduction: Reduction, **shared: Unpack[Shared]) -> None:
         super().__init__(num_groups, reduction=reduction, **shared)
-        self.rule = rule
+        self.exponent = exponent
 
-    def _weigh(self, losses: Tensor, groups: Tensor, totals: Tensor) -> Tensor:
-        self.totals.add_(totals)
-        if not (is_readable(self.totals) and 0.0 in self.totals[1].tolist()):  # else nothing would change
-            state = update_when_complete(WeightState(self.log_weights, self.totals), self.rule)
-            self.log_weights.copy_(state.log_weights)
-            self.totals.copy_(state.totals)
-        return torch.dot(weight_of_each(self.log_weights, groups, self.num_groups).to(losses.dtype), losses)
+    def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
+        steps.update_when_complete(self.log_weights, self.pending, self.exponent)
+        return steps.weighted_sum(self.log_weights, losses, groups, self.num_groups)
 
 
 def _is_distributed() -> bool:

@@ -1,4 +1,7 @@
-"""Group weights: the two update rules, and the state that gathers losses until every group has been seen.
+"""Group weights: the two update rules, as pure functions.
+
+A rule multiplies each weight by the exponential of an *exponent*, and normalises. Exponents are what rules differ in,
+and are written once, for numbers and tensors alike.
 
 The paper's symbols, as words:
 
@@ -6,22 +9,25 @@ The paper's symbols, as words:
     eta_q    step_size    of the weights, not of the model
     alpha    smoothing    0 or more; there are no magic values
     |G|      num_groups   written G in shapes
-    gr_losses             `WeightState.totals`; of each list its sum and its length are enough
-
-All functions are pure, know nothing of processes, and never read a value back from the device.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-UpdateRule: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""(log weights, mean loss of each group) -> new log weights; both of shape (G,)."""
+Number = TypeVar("Number", float, Tensor)
+
+# Logarithms of weights stay within this, far beyond what a real run reaches, so that sums of them are finite.
+BOUND = torch.finfo(torch.float32).max / 8
+
+
+class Exponent(Protocol):
+    """(loss, weight) -> exponent, element by element."""
+
+    def __call__(self, loss: Number, weight: Number) -> Number: ...
 
 
 def smoothed_update(weights: Tensor, losses: Tensor, *, step_size: float, smoothing: float) -> Tensor:
@@ -49,7 +55,7 @@ def smoothed_update(weights: Tensor, losses: Tensor, *, step_size: float, smooth
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
-    return smoothed_log_update(_bounded(weights.log()), losses, step_size=step_size, smoothing=smoothing).exp()
+    return _multiply(weights, smoothed_exponent(losses, weights, step_size=step_size, smoothing=smoothing))
 
 
 def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> Tensor:
@@ -62,67 +68,27 @@ def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> 
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
-    return exponential_log_update(_bounded(weights.log()), losses, step_size=step_size).exp()
+    return _multiply(weights, exponential_exponent(losses, weights, step_size=step_size))
 
 
-def smoothed_log_update(log_weights: Tensor, losses: Tensor, *, step_size: float, smoothing: float) -> Tensor:
-    """`smoothed_update` on logarithms."""
+def smoothed_exponent(loss: Number, weight: Number, *, step_size: float, smoothing: float) -> Number:
+    """The exponent of `smoothed_update`."""
     # The smallest number matters only without smoothing, to a weight that has vanished.
-    divisor = log_weights.exp() + max(smoothing, torch.finfo(log_weights.dtype).tiny)
-    return _normalise(torch.addcdiv(log_weights, losses, divisor, value=step_size))
+    return step_size * loss / (weight + max(smoothing, torch.finfo(torch.float32).tiny))
 
 
-def exponential_log_update(log_weights: Tensor, losses: Tensor, *, step_size: float) -> Tensor:
-    """`exponential_update` on logarithms."""
-    return _normalise(torch.add(log_weights, losses, alpha=step_size))
+def exponential_exponent(loss: Number, weight: Number, *, step_size: float) -> Number:
+    """The exponent of `exponential_update`."""
+    return step_size * loss
 
 
-def _normalise(log_weights: Tensor) -> Tensor:
-    return torch.log_softmax(_bounded(log_weights), dim=0)
+def add_and_normalise(log_weights: Tensor, exponents: Tensor) -> Tensor:
+    """Multiplies weights by the exponentials of exponents and normalises them, in logarithms."""
+    return torch.log_softmax((log_weights + exponents).clamp(-BOUND, BOUND), dim=0)
 
 
-def _bounded(log_weights: Tensor) -> Tensor:
-    """Keeps infinite exponents, and sums of them, finite; the bound is far beyond what a real run reaches."""
-    bound = torch.finfo(log_weights.dtype).max / 8
-    return log_weights.clamp(-bound, bound)
-
-
-class WeightState(NamedTuple):
-    """The weights, and the losses that wait for their next update: what has to survive a restart."""
-
-    log_weights: Tensor
-    """(G,)"""
-    totals: Tensor
-    """(3, G): for each group the sum of the losses that wait, how many they are, and how many ever were not finite."""
-
-
-def initial_state(num_groups: int) -> WeightState:
-    """Uniform weights, and nothing waiting."""
-    return WeightState(torch.full((num_groups,), -math.log(num_groups)), torch.zeros(3, num_groups))
-
-
-def update_when_complete(state: WeightState, rule: UpdateRule) -> WeightState:
-    """Updates the weights with each group's mean loss, if every group has one (lines 11 to 20 of Algorithm 2).
-
-    Both outcomes are computed and one is chosen on the device, since asking it which would make the host wait.
-
-    Example:
-        >>> rule = lambda log_weights, losses: exponential_log_update(log_weights, losses, step_size=0.001)
-        >>> uniform = initial_state(2).log_weights
-        >>> waiting = torch.tensor([[600.0, 0.0], [2.0, 0.0], [0.0, 0.0]])  # two losses of group 0, none of group 1
-        >>> update_when_complete(WeightState(uniform, waiting), rule).log_weights.exp()
-        tensor([0.5000, 0.5000])
-        >>> waiting = torch.tensor([[600.0, 100.0], [2.0, 1.0], [0.0, 0.0]])
-        >>> update_when_complete(WeightState(uniform, waiting), rule).log_weights.exp()
-        tensor([0.5498, 0.4502])
-    """
-    sums, numbers, _ = state.totals
-    complete = numbers.all()
-    means = sums / numbers  # not a number for a group without losses, but then it is not used
-    log_weights = rule(state.log_weights, means).where(complete, state.log_weights)
-    totals = state.totals.clone()
-    totals[:2].masked_fill_(complete, 0.0)
-    return WeightState(log_weights, totals)
+def _multiply(weights: Tensor, exponents: Tensor) -> Tensor:
+    return add_and_normalise(weights.log().clamp(min=-BOUND), exponents).exp()
 
 
 def _check_shapes(weights: Tensor, losses: Tensor) -> None:

@@ -1,0 +1,60 @@
+"""The steps of `device.py`, under the same names, in plain Python: for values that lie in the memory of the host.
+
+There, a loop over ten numbers costs less than a dozen tensor operations on them, which would show beside a CTC loss
+(`benchmarks/loss_cost.py`), and an update that is not due can be left out. The tests hold one against the other.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .weights import BOUND, Exponent
+
+
+def has(losses: Tensor, groups: Tensor) -> bool:
+    """Whether the host has these values at hand: in its own memory, and neither fake nor being traced."""
+    return (
+        losses.is_cpu and groups.is_cpu and type(losses) is type(groups) is Tensor and not torch.compiler.is_compiling()
+    )
+
+
+def gather(pending: Tensor, num_skipped: Tensor, losses: Tensor, groups: Tensor, count_at_most: float) -> Tensor:
+    values, numbers = losses.tolist(), groups.tolist()
+    sums, counts = pending.tolist()
+    num_finite = 0
+    for group in set(numbers):
+        if not 0 <= group < len(sums):
+            raise ValueError(f"`groups` must be numbers from 0 to {len(sums) - 1}; got {group}.")
+        own = [value for value, number in zip(values, numbers, strict=True) if number == group]
+        finite = [value for value in own if math.isfinite(value)]
+        if finite:
+            sums[group] += sum(finite)
+            counts[group] += min(len(finite), count_at_most)
+            num_finite += len(finite)
+        if len(finite) < len(own):
+            num_skipped[group] += len(own) - len(finite)
+    pending.copy_(torch.tensor((sums, counts)))
+    return losses if num_finite == len(values) else losses.masked_fill(~losses.isfinite(), 0.0)
+
+
+def update_when_complete(log_weights: Tensor, pending: Tensor, exponent: Exponent) -> None:
+    sums, counts = pending.tolist()
+    if 0.0 in counts:
+        return
+    raised = [
+        max(-BOUND, min(BOUND, log_weight + exponent(total / count, math.exp(log_weight))))
+        for log_weight, total, count in zip(log_weights.tolist(), sums, counts, strict=True)
+    ]
+    highest = max(raised)
+    raised = [log_weight - highest for log_weight in raised]
+    log_sum = math.log(sum(math.exp(log_weight) for log_weight in raised))
+    log_weights.copy_(torch.tensor([log_weight - log_sum for log_weight in raised]))
+    pending.zero_()
+
+
+def weighted_sum(log_weights: Tensor, losses: Tensor, groups: Tensor, factor: float) -> Tensor:
+    weights = [factor * math.exp(log_weight) for log_weight in log_weights.tolist()]
+    return torch.dot(torch.tensor([weights[group] for group in groups.tolist()], dtype=losses.dtype), losses)
