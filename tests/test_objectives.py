@@ -323,7 +323,8 @@ def test_any_batch_leaves_weights_on_the_simplex(batch):
 def test_groups_out_of_range_are_named(make, group):
     # On other devices the index is checked by torch, in its own words.
     with pytest.raises(
-        (ValueError, IndexError, RuntimeError), match=rf"must be numbers from 0 to 1; got {group}|out of (bounds|range)"
+        (ValueError, IndexError, RuntimeError),
+        match=rf"must be numbers from 0 to 1; got .*{group}|out of (bounds|range)",
     ):
         make(2)(torch.tensor([1.0, 2.0]), torch.tensor([1, group]))
 

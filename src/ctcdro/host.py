@@ -22,22 +22,24 @@ def has(losses: Tensor, groups: Tensor) -> bool:
 
 
 def gather(pending: Tensor, num_skipped: Tensor, losses: Tensor, groups: Tensor, count_at_most: float) -> Tensor:
-    values, numbers = losses.tolist(), groups.tolist()
+    numbers = groups.tolist()
     sums, counts = pending.tolist()
-    num_finite = 0
-    for group in set(numbers):
-        if not 0 <= group < len(sums):
-            raise ValueError(f"`groups` must be numbers from 0 to {len(sums) - 1}; got {group}.")
-        own = [value for value, number in zip(values, numbers, strict=True) if number == group]
-        finite = [value for value in own if math.isfinite(value)]
-        if finite:
-            sums[group] += sum(finite)
-            counts[group] += min(len(finite), count_at_most)
-            num_finite += len(finite)
-        if len(finite) < len(own):
-            num_skipped[group] += len(own) - len(finite)
+    if numbers and not 0 <= min(numbers) <= max(numbers) < len(sums):
+        raise ValueError(f"`groups` must be numbers from 0 to {len(sums) - 1}; got {min(numbers)} to {max(numbers)}.")
+    finite: dict[int, list[float]] = {}
+    skipped: list[int] = []
+    for loss, group in zip(losses.tolist(), numbers, strict=True):
+        if math.isfinite(loss):
+            finite.setdefault(group, []).append(loss)
+        else:
+            skipped.append(group)
+    for group, own in finite.items():
+        sums[group] += sum(own)
+        counts[group] += min(len(own), count_at_most)
     pending.copy_(torch.tensor((sums, counts)))
-    return losses if num_finite == len(values) else losses.masked_fill(~losses.isfinite(), 0.0)
+    for group in skipped:
+        num_skipped[group] += 1
+    return losses.masked_fill(~losses.isfinite(), 0.0) if skipped else losses
 
 
 def update_when_complete(log_weights: Tensor, pending: Tensor, exponent: Exponent) -> None:
