@@ -17,9 +17,9 @@ MAY_IMPORT = {
     "ctc": set(),
     "utterance": set(),
     "packing": set(),
-    "device": {"weights"},
-    "host": {"weights"},
-    "objectives": {"ctc", "device", "host", "weights"},
+    "on_device": {"weights"},
+    "on_host": {"weights"},
+    "objectives": {"ctc", "on_device", "on_host", "weights"},
     "sampling": {"packing"},
     "__init__": {"ctc", "objectives", "sampling", "utterance", "weights"},
 }

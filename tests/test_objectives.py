@@ -30,7 +30,7 @@ every_dro = pytest.mark.parametrize("make", list(OBJECTIVES.values())[1:], ids=l
 def _both_ways(request, monkeypatch):
     """Every test here runs twice: as on a CPU, and with the tensor operations that are for other devices."""
     if request.param == "on the device":
-        monkeypatch.setattr(ctcdro.host, "has", lambda losses, groups: False)
+        monkeypatch.setattr(ctcdro.on_host, "can_read", lambda losses, groups: False)
 
 
 def draw_batches(num_batches, *, mixed, num_groups=NUM_GROUPS, seed=0):
@@ -334,6 +334,12 @@ def test_groups_out_of_range_are_named(make, group):
 def test_shapes_that_do_not_fit_are_refused(make, shape):
     with pytest.raises(ValueError, match=r"`losses` and `groups`.*\(2,\)"):
         make(2)(torch.ones(2), torch.zeros(shape, dtype=torch.int64))
+
+
+@every_objective
+def test_groups_that_are_not_whole_numbers_are_refused(make):
+    with pytest.raises(ValueError, match=r"`groups` must be whole numbers.*torch\.float32"):
+        make(2)(torch.ones(2), torch.zeros(2))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from . import device, host
+from . import on_device, on_host
 from .ctc import ctc_losses
 from .weights import Exponent, add_and_normalise, exponential_exponent, smoothed_exponent
 
@@ -196,7 +196,7 @@ class Objective(nn.Module, ABC):
     num_skipped: Tensor
     """(G,) how many losses were left out because they were not finite."""
 
-    # How many losses of a group count in a batch; see `device.gather`.
+    # How many losses of a group count in a batch; see `on_device.gather`.
     count_at_most = math.inf
 
     def __init__(
@@ -247,11 +247,13 @@ class Objective(nn.Module, ABC):
                 "`losses` and `groups` must both have one entry for each utterance, shape (batch,); "
                 f"got {tuple(losses.shape)} and {tuple(groups.shape)}."
             )
+        if groups.is_floating_point():
+            raise ValueError(f"`groups` must be whole numbers, the group of each utterance; got {groups.dtype}.")
         if not self.training:
             return losses.masked_fill(~losses.isfinite(), 0.0).sum()
         num_finite = losses.isfinite().sum() if self.reduction == "mean" else None
-        steps = host if host.has(losses, groups) else device
-        if steps is device:
+        steps = on_host if on_host.can_read(losses, groups) else on_device
+        if steps is on_device:
             groups = groups.to(losses.device, torch.int64)
         losses = self._gather(losses, groups, steps)
         loss = self._weigh(losses, groups, steps)
@@ -275,7 +277,7 @@ class Objective(nn.Module, ABC):
         Args:
             losses: (B,) of this rank; those that were not finite are zero.
             groups: (B,) of this rank.
-            steps: `host` or `device`.
+            steps: `on_host` or `on_device`.
         """
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Objective:

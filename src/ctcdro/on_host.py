@@ -1,4 +1,4 @@
-"""The steps of `device.py`, under the same names, in plain Python: for values that lie in the memory of the host.
+"""The steps of `on_device.py`, under the same names, in plain Python: for values that lie in the memory of the host.
 
 There, a loop over ten numbers costs less than a dozen tensor operations on them, which would show beside a CTC loss
 (`benchmarks/loss_cost.py`), and an update that is not due can be left out. The tests hold one against the other.
@@ -14,7 +14,7 @@ from torch import Tensor
 from .weights import BOUND, Exponent
 
 
-def has(losses: Tensor, groups: Tensor) -> bool:
+def can_read(losses: Tensor, groups: Tensor) -> bool:
     """Whether the host has these values at hand: in its own memory, and neither fake nor being traced."""
     return (
         losses.is_cpu and groups.is_cpu and type(losses) is type(groups) is Tensor and not torch.compiler.is_compiling()

@@ -1,6 +1,6 @@
 """The steps of a robust objective in tensor operations: for any device, and none of them makes the host wait for it.
 
-`host.py` has the same steps, under the same names, for values that lie in the memory of the host.
+`on_host.py` has the same steps, under the same names, for values that lie in the memory of the host.
 """
 
 from __future__ import annotations
