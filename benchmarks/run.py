@@ -46,6 +46,7 @@ def main() -> None:
         report += ["", f"## {title}", "", explanation, "", benchmark.main()]
     slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(.*?\)|@.*", "", processor()).lower()).strip("-")
     path = HERE / "results" / f"{today}-{slug}.md"
+    path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(report) + "\n")
     print(f"\nwrote {path.relative_to(HERE.parent)}")
 

@@ -63,7 +63,7 @@ def test_the_loss_weighs_utterances_by_their_group(batch):
     by_hand.backward()
     torch.testing.assert_close(loss, by_hand)
     torch.testing.assert_close(gradient, logits.grad)
-    assert criterion.objective.num_skipped.tolist() == [1, 1]
+    assert criterion.num_skipped.tolist() == [1, 1]
 
 
 def test_in_evaluation_the_loss_is_that_of_torch(batch):
@@ -102,6 +102,25 @@ def test_an_utterance_of_nan_leaves_weights_and_the_gradients_of_the_others_alon
     criterion(broken, *rest, groups).backward()
     assert torch.equal(criterion.weights, expected.weights)
     assert torch.equal(broken.grad[:, kept], clean.grad[:, kept])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_taken_as_autocast_would(batch, dtype):
+    logits, *rest = batch
+    log_probs = logits.log_softmax(-1).to(dtype)
+    losses = ctc_losses(log_probs, *rest)
+    assert losses.dtype == torch.float32
+    torch.testing.assert_close(losses, ctc_losses(log_probs.float(), *rest))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        log_probs = torch.nn.functional.linear(logits, torch.eye(NUM_LABELS)).log_softmax(-1)
+        groups = torch.tensor([0, 0, 1, 1, 1])
+        assert CTCDROLoss(2, step_size=1e-3, smoothing=0.5)(log_probs, *rest, groups).isfinite()
+
+
+def test_log_probs_with_utterances_first_are_refused(batch):
+    logits, *rest = batch
+    with pytest.raises(ValueError, match=r"\(5, 30, 12\) would be 30 utterances, but `input_lengths` has 5 entries"):
+        ctc_losses(logits.log_softmax(-1).transpose(0, 1), *rest)
 
 
 def test_empty_transcripts_are_taken():

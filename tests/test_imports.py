@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "weights": set(),
     "ctc": set(),
     "utterance": set(),
+    "vocab": set(),
     "packing": set(),
     "on_device": {"weights"},
     "on_host": {"weights"},

@@ -315,7 +315,61 @@ def test_any_batch_leaves_weights_on_the_simplex(batch):
         assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
 
 
+@every_objective
+def test_weights_are_kept_in_single_precision_whatever_the_default(make):
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        objective = make(3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert objective.weights.dtype == torch.float32
+
+
+@every_objective
+def test_sums_of_half_precision_losses_do_not_overflow(make):
+    losses = torch.full((4,), 30_000.0, dtype=torch.float16)
+    assert make(2)(losses, torch.tensor([0, 0, 1, 1])).isfinite()
+    assert make(2).eval()(losses, torch.tensor([0, 0, 1, 1])) == 120_000
+
+
+@every_objective
+def test_sums_beyond_single_precision_leave_finite_weights(make):
+    objective = make(2)
+    for _ in range(3):
+        objective(torch.tensor([3e38, 3e38, 1.0]), torch.tensor([0, 0, 1]))
+        assert objective.weights.isfinite().all()
+
+
+def test_a_step_size_of_zero_moves_nothing():
+    for make in (partial(ctcdro.group_dro, step_size=0.0), partial(ctcdro.ctc_dro, step_size=0.0, smoothing=0.1)):
+        objective = make(2)
+        objective(torch.tensor([3e38, 3e38, 1.0]), torch.tensor([0, 0, 1]))
+        assert objective.weights.tolist() == pytest.approx([0.5, 0.5])
+
+
+@every_objective
+def test_groups_may_be_a_list(make):
+    losses = torch.tensor([5.0, 4.0])
+    assert make(2)(losses, [0, 1]) == make(2)(losses, torch.tensor([0, 1]))
+
+
+@every_objective
+def test_the_settings_show(make):
+    assert "num_groups=7" in repr(make(7))
+
+
 # Bad input.
+
+
+@every_objective
+def test_losses_that_are_whole_numbers_are_refused(make):
+    with pytest.raises(ValueError, match=r"`losses` must be floating-point numbers; got torch\.int64"):
+        make(2)(torch.tensor([20, 1]), torch.tensor([0, 1]))
+
+
+def test_group_dro_has_no_reduction():
+    with pytest.raises(TypeError, match="reduction"):
+        ctcdro.group_dro(2, step_size=1e-3, reduction="mean")
 
 
 @every_objective
@@ -345,13 +399,23 @@ def test_groups_that_are_not_whole_numbers_are_refused(make):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ctcdro.erm(0), "`num_groups` must be at least 1; got 0"),
+        (lambda: ctcdro.erm(0), "`num_groups` must be a whole number, at least 1; got 0"),
+        (lambda: ctcdro.erm(2.0), r"`num_groups` must be a whole number, at least 1; got 2\.0"),
+        (lambda: ctcdro.erm(2, group_names=[1, 2]), "`group_names` must be 2 different names"),
+        (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing="0.1"), "`smoothing` must be a finite number.*'0.1'"),
+        (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=math.inf), "`smoothing` must be a finite number.*inf"),
         (lambda: ctcdro.erm(2, reduction="none"), "`reduction` must be .*'none'"),
         (lambda: ctcdro.erm(2, group_names=["a"]), "`group_names` must be 2 different names.*'a'"),
         (lambda: ctcdro.erm(2, group_names=["a", "a"]), "`group_names` must be 2 different names"),
-        (lambda: ctcdro.group_dro(2, step_size=-1.0), r"`step_size` must be zero or more; got -1\.0"),
-        (lambda: ctcdro.ctc_dro(2, step_size=math.nan, smoothing=0.1), "`step_size` must be zero or more; got nan"),
-        (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=-0.1), r"`smoothing` must be zero or more; got -0\.1"),
+        (lambda: ctcdro.group_dro(2, step_size=-1.0), r"`step_size` must be a finite number, zero or more; got -1\.0"),
+        (
+            lambda: ctcdro.ctc_dro(2, step_size=math.nan, smoothing=0.1),
+            "`step_size` must be a finite number, zero or more; got nan",
+        ),
+        (
+            lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=-0.1),
+            r"`smoothing` must be a finite number, zero or more; got -0\.1",
+        ),
         (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=0.1, reduction="none"), "`reduction` must be"),
     ],
 )

@@ -75,6 +75,36 @@ def test_totals_are_near_the_target(mean, num_utterances):
     assert matching.padding <= 1.15
 
 
+def odd_corpora():
+    rng = np.random.default_rng(0)
+    return {
+        "most of one length": np.where(rng.random(3000) < 0.6, rng.normal(14.5, 1, 3000), rng.uniform(2, 16, 3000)),
+        "a long tail": rng.lognormal(1.6, 0.8, 3000).clip(0.5, 40.0),
+        "a few long among short": np.where(rng.random(3000) < 0.01, 40.0, rng.normal(4, 1.0, 3000)),
+        "more than a sample": rng.lognormal(1.6, 0.8, 20_000).clip(0.5, 40.0),
+    }
+
+
+@pytest.mark.parametrize("name", odd_corpora())
+def test_best_fit_steps_in_where_bands_do_not_match(name):
+    durations = odd_corpora()[name]
+    packer = Packer(durations, 50.0)
+    first, second = (packer.pack(np.random.default_rng(seed)) for seed in (1, 2))
+    assert sorted(first.indices) == list(range(len(durations)))
+    assert len(first) == len(second) == packer.num_batches
+    assert Matching.of(first, durations, 50.0).share_within >= 0.9
+    assert totals(first, durations).max() <= 52.0
+    assert len({frozenset(batch) for batch in first} & {frozenset(batch) for batch in second}) <= 0.1 * len(first)
+
+
+def test_one_long_utterance_takes_what_is_short():
+    assert sorted(totals(pack([49.0] + [1.0] * 30, 50.0), [49.0] + [1.0] * 30)) == [29.0, 50.0]
+
+
+def test_a_group_of_one_and_a_half_batches_does_not_overfill_one():
+    assert sorted(totals(pack([0.5] * 148, 50.0), [0.5] * 148)) == [24.0, 50.0]
+
+
 def test_utterances_too_long_to_be_paired_are_not_paired():
     durations = np.random.default_rng(0).uniform(40.0, 48.0, 100)
     assert all(len(batch) == 1 for batch in pack(durations, 50.0))

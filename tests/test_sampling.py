@@ -191,13 +191,47 @@ def test_a_state_of_other_data_or_options_is_refused(make):
         make(durations, groups, seed=7).load_state_dict(saved)
 
 
+def test_a_state_of_other_groups_balance_or_sampler_is_refused():
+    durations, groups = small_corpus()
+    saved = length_matched(durations, groups).state_dict()
+    with pytest.raises(ValueError, match=r"data was .*, here it is"):
+        length_matched(durations, groups[::-1].copy()).load_state_dict(saved)
+    with pytest.raises(ValueError, match=r"balance was 0\.0, here it is 0\.5"):
+        length_matched(durations, groups, balance=0.5).load_state_dict(saved)
+    with pytest.raises(ValueError, match="sampler was LengthMatchedBatchSampler, here it is SimilarLengthBatchSampler"):
+        similar_length(durations, groups).load_state_dict(saved)
+
+
+@every_sampler
+@pytest.mark.parametrize("state", [{}, {"epoch": 1}, {"epoch": 0, "position": -3, "data": "", "options": {}}])
+def test_what_is_no_state_is_refused(make, state):
+    with pytest.raises(ValueError, match="`state` must come from a sampler"):
+        make(*small_corpus()).load_state_dict(state)
+
+
+@given(corpora, st.floats(0.5, 60.0), st.sampled_from([0.0, 0.3, 1.0]), st.integers(0, 3), st.integers(1, 4), st.data())
+def test_resuming_anywhere_yields_the_rest(corpus, batch_duration, balance, epoch, world_size, data):
+    def make():
+        return LengthMatchedBatchSampler(*corpus, batch_duration, balance, rank=0, world_size=world_size)
+
+    sampler = make()
+    sampler.set_epoch(epoch)
+    expected = list(sampler)
+    stop = data.draw(st.integers(0, len(expected)))
+    iterator = iter(sampler)
+    done = [next(iterator) for _ in range(stop)]
+    resumed = make()
+    resumed.load_state_dict(sampler.state_dict() if stop else sampler.state_dict(num_taken=0))
+    assert done + list(resumed) == expected
+
+
 @every_sampler
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"rank": 0}, "`rank` and `world_size` go together"),
         ({"rank": 2, "world_size": 2}, "`rank` must be from 0 to world_size - 1; got rank=2"),
-        ({"seed": -1}, "`seed` must not be negative; got -1"),
+        ({"seed": -1}, "`seed` must be a whole number, zero or more; got -1"),
     ],
 )
 def test_options_that_make_no_sense_are_named(make, options, message):
@@ -207,7 +241,7 @@ def test_options_that_make_no_sense_are_named(make, options, message):
 
 @every_sampler
 def test_a_negative_epoch_is_refused(make):
-    with pytest.raises(ValueError, match="`epoch` must not be negative; got -1"):
+    with pytest.raises(ValueError, match="`epoch` must be a whole number, zero or more; got -1"):
         make(*small_corpus()).set_epoch(-1)
 
 
@@ -309,8 +343,8 @@ def test_a_small_group_is_repeated_until_it_matches_or_stays_short(caplog):
         repeated = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
         short = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, balance=1.0)
     assert [record.message for record in caplog.records] == [
-        "1 groups cannot fill one batch of 50 s and are repeated in it; the smallest, group 0, has 12 s.",
-        "1 groups cannot fill one batch of 50 s and stay short; the smallest, group 0, has 12 s.",
+        "Groups that cannot fill one batch of 50 s, and are repeated in it: 1 of 2; the smallest, group 0, has 12 s.",
+        "Groups that cannot fill one batch of 50 s, and are left short: 1 of 2; the smallest, group 0, has 12 s.",
     ]
     of_group_0 = [sum(durations[number] for number in batch) for batch in repeated if groups[batch[0]] == 0]
     assert of_group_0
@@ -330,7 +364,7 @@ def test_utterances_longer_than_the_target_are_alone_and_reported(caplog):
     with caplog.at_level(logging.WARNING):
         sampler = LengthMatchedBatchSampler(durations, [0] * 22, batch_duration=50.0, balance=1.0)
     assert caplog.records[0].message == (
-        "2 utterances are longer than `batch_duration` (50 s) and are batches of their own; "
+        "Utterances longer than `batch_duration` (50 s), each a batch of its own: 2 of 22; "
         "the longest, number 20, has 75 s."
     )
     assert sorted(batch for batch in sampler if len(batch) == 1) == [[20], [21]]
@@ -377,6 +411,11 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
         ([1.0, 2.0], [0], {}, "`groups` has 1 entries, `durations` 2"),
         ([1.0, 2.0], [0.0, 1.0], {}, "`groups` must be whole numbers.*float64"),
         ([1.0, 2.0], [0, -1], {}, "`groups` must be numbered from 0; utterance 1 has -1"),
+        ([1.0, 2.0], [0, 10**11], {}, "no utterance of group 1 "),
+        ([1.0, 2.0], ["ces", "cmn"], {}, r"`groups` must be whole numbers.*`Manifest.groups\(\)` numbers names"),
+        (["a", "b"], [0, 1], {}, "`durations` must be numbers of seconds; got <U1"),
+        ([[1.0], [1.0, 2.0]], [0, 1], {}, "`durations` must have one number for each utterance"),
+        ([1.0], [0], {"batch_duration": "50"}, "`batch_duration` must be a positive number of seconds; got '50'"),
         ([1.0, 2.0], [0, 2], {}, r"no utterance of group 1 \(numbers go up to 2\); weights would never be updated"),
         ([1.0], [0], {"batch_duration": 0.0}, "`batch_duration` must be a positive number of seconds; got 0.0"),
         ([1.0], [0], {"batch_duration": float("nan")}, "`batch_duration` .* got nan"),
@@ -420,7 +459,7 @@ def test_group_uniform_batches_draw_every_group_alike_and_every_utterance_of_a_g
 
 @pytest.mark.parametrize("make", [SimilarLengthBatchSampler, GroupUniformBatchSampler])
 def test_a_batch_size_below_one_is_refused(make):
-    with pytest.raises(ValueError, match="`batch_size` must be at least 1 utterance; got 0"):
+    with pytest.raises(ValueError, match="`batch_size` must be a whole number, at least 1 utterance; got 0"):
         make([1, 2, 0] if make is GroupUniformBatchSampler else [1.0, 2.0], batch_size=0)
 
 

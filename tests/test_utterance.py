@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,13 +71,13 @@ def test_writing_replaces_the_file_whole(tmp_path):
     path = tmp_path / "train.jsonl"
     path.write_text("before")
 
-    def failing():
-        yield Utterance("a.wav", 1.0, "", "ces")
-        raise RuntimeError("interrupted")
-
-    with pytest.raises(RuntimeError):
-        Manifest(failing()).write(path)
+    unwritable = Manifest(
+        [Utterance("a.wav", 1.0, "", "ces"), Utterance("b.wav", 1.0, "", "ces", extra={"x": object()})]
+    )
+    with pytest.raises(TypeError):
+        unwritable.write(path)
     assert path.read_text() == "before"
+    assert [file.name for file in tmp_path.iterdir()] == ["train.jsonl"]
     Manifest([Utterance("a.wav", 1.0, "", "ces")]).write(path)
     assert [file.name for file in tmp_path.iterdir()] == ["train.jsonl"]
 
@@ -124,6 +125,38 @@ def test_a_field_to_group_by_that_is_missing_is_named_with_its_line(tmp_path):
         Manifest([Utterance("a.wav", 1.0, "", "ces")]).groups("corpus")
 
 
+def test_numbers_of_numpy_and_paths_are_taken(tmp_path):
+    utterance = Utterance(tmp_path / "a.wav", np.float32(1.5), "", "ces", offset=np.int64(2))
+    Manifest([utterance]).write(tmp_path / "train.jsonl")
+    assert list(Manifest.read(tmp_path / "train.jsonl")) == [utterance]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda manifest: manifest.groups(""), "`by` must name at least one field"),
+        (lambda manifest: manifest.groups([]), "`by` must name at least one field"),
+        (
+            lambda manifest: manifest.groups(names=["ces", "ces"]),
+            "`names` must be different from each other; got ces, ces",
+        ),
+        (lambda manifest: Manifest("train.jsonl"), r"read a file with `Manifest.read\('train.jsonl'\)`"),
+        (
+            lambda manifest: Utterance("a", 1.0, "", "ces", extra={"lang": "deu"}),
+            "`extra` must have other fields .* lang",
+        ),
+    ],
+)
+def test_calls_that_make_no_sense_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(Manifest([Utterance("a.wav", 1.0, "", "ces", corpus="cv")]))
+
+
+def test_spaces_around_the_fields_to_group_by_do_not_matter():
+    manifest = Manifest([Utterance("a.wav", 1.0, "", "ces", corpus="cv")])
+    assert manifest.groups("lang, corpus").names == ["ces/cv"]
+
+
 def test_names_that_would_run_together_are_refused():
     manifest = Manifest([Utterance("a.wav", 1.0, "", "ces", corpus="a/b")])
     with pytest.raises(ValueError, match="`corpus` must have no '/', to group by it; got 'a/b'"):
@@ -133,7 +166,7 @@ def test_names_that_would_run_together_are_refused():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "Expecting property name"),
+        ("{", "not a JSON object on one line .*Expecting property name"),
         ("[1, 2]", r"expected an object with the fields of an utterance, got \[1, 2\]"),
         ("{}", r"`audio_filepath` is missing \(found: no fields\)"),
         ({"audio_filepath": "a.wav", "duration": 1, "text": ""}, r"`lang` is missing \(found: audio_filepath, dur"),
@@ -144,10 +177,11 @@ def test_names_that_would_run_together_are_refused():
         (RECORD | {"duration": float("inf")}, "`duration` must be positive seconds, got inf"),
         (RECORD | {"duration": 10**400}, "`duration` must be positive seconds, got 1000"),
         (RECORD | {"offset": -1}, "`offset` must be zero or more seconds, got -1"),
-        (RECORD | {"audio_filepath": 7}, "`audio_filepath` must be text, got 7"),
-        (RECORD | {"lang": ""}, "`lang` must be text, got ''"),
+        (RECORD | {"audio_filepath": 7}, "`audio_filepath` must be text, and not empty, got 7"),
+        (RECORD | {"audio_filepath": ""}, "`audio_filepath` must be text, and not empty, got ''"),
+        (RECORD | {"lang": ""}, "`lang` must be text, and not empty, got ''"),
         (RECORD | {"text": None}, "`text` must be text, got None"),
-        (RECORD | {"id": 12}, "`id` must be text, got 12"),
+        (RECORD | {"id": 12}, "`id` must be text, and not empty, got 12"),
         ("[" * 100_000, "recursion"),
     ],
 )
@@ -160,7 +194,7 @@ def test_what_is_wrong_is_named_with_file_and_line(tmp_path, line, message):
 def test_bytes_that_are_not_utf8_are_named_with_file_and_line(tmp_path):
     path = tmp_path / "train.jsonl"
     path.write_bytes(json.dumps(RECORD).encode() + b'\n{"text": "\xff"}\n')
-    with pytest.raises(ValueError, match=r"train\.jsonl:2: .*utf-8"):
+    with pytest.raises(ValueError, match=r"train\.jsonl:2: not UTF-8 text"):
         Manifest.read(path)
 
 

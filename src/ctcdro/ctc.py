@@ -39,6 +39,14 @@ def ctc_losses(
     """
     if log_probs.ndim != 3:
         raise ValueError(f"`log_probs` must have shape (frames, utterances, labels); got {tuple(log_probs.shape)}.")
+    if not log_probs.shape[1] == len(input_lengths) == len(target_lengths):
+        raise ValueError(
+            f"`log_probs` must have shape (frames, utterances, labels); {tuple(log_probs.shape)} would be "
+            f"{log_probs.shape[1]} utterances, but `input_lengths` has {len(input_lengths)} entries and "
+            f"`target_lengths` {len(target_lengths)}. Transpose `log_probs` if utterances come first."
+        )
+    if log_probs.dtype in (torch.float16, torch.bfloat16):
+        log_probs = log_probs.to(torch.float32)  # as autocast has it
     # The operator under `torch.nn.functional.ctc_loss`: its last argument zeroes gradients, and only gradients.
     losses, _ = torch._ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, True)  # type: ignore[arg-type]
     return losses

@@ -34,9 +34,18 @@ from torch import Tensor, nn
 
 from . import on_device, on_host
 from .ctc import ctc_losses
-from .weights import Exponent, add_and_normalise, exponential_exponent, smoothed_exponent
+from .weights import (
+    BOUND,
+    Exponent,
+    add_and_normalise,
+    check_not_negative,
+    exponential_exponent,
+    smoothed_exponent,
+)
 
 Reduction: TypeAlias = Literal["sum", "mean"]
+
+WHOLE_NUMBERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 class Shared(TypedDict, total=False):
@@ -86,7 +95,7 @@ def group_dro(num_groups: int, *, step_size: float, **shared: Unpack[Shared]) ->
         >>> objective.weights
         tensor([0.5498, 0.4502])
     """
-    _check_not_negative(step_size=step_size)
+    check_not_negative(step_size=step_size)
     return GroupDRO(num_groups, exponent=partial(exponential_exponent, step_size=step_size), **shared)
 
 
@@ -118,7 +127,7 @@ def ctc_dro(
         >>> objective.weights
         tensor([0.5250, 0.4750])
     """
-    _check_not_negative(step_size=step_size, smoothing=smoothing)
+    check_not_negative(step_size=step_size, smoothing=smoothing)
     exponent = partial(smoothed_exponent, step_size=step_size, smoothing=smoothing)
     return CTCDRO(num_groups, exponent=exponent, reduction=reduction, **shared)
 
@@ -133,7 +142,7 @@ def ctc_dro_unsmoothed(
         >>> objective(torch.tensor([200.0, 100.0]), torch.tensor([0, 1]))
         tensor(304.9958)
     """
-    _check_not_negative(step_size=step_size)
+    check_not_negative(step_size=step_size)
     return CTCDRO(
         num_groups, exponent=partial(exponential_exponent, step_size=step_size), reduction=reduction, **shared
     )
@@ -143,10 +152,10 @@ class CTCDROLoss(nn.Module):
     """CTC-DRO in the place of `torch.nn.CTCLoss`: the same arguments, and the group of each utterance.
 
     There is no `zero_infinity`: an utterance whose transcript does not fit into its frames is left out, and counted in
-    `objective.num_skipped`.
+    `num_skipped`. Call `eval()` before development data, as of a model, or it moves the weights.
 
     Args:
-        num_groups, step_size, smoothing, reduction, **shared: as for `ctc_dro`.
+        num_groups, step_size, smoothing, reduction, group_names, process_group: as for `ctc_dro`.
         blank: the label that stands for no output.
 
     Example:
@@ -164,16 +173,29 @@ class CTCDROLoss(nn.Module):
         smoothing: float,
         blank: int = 0,
         reduction: Reduction = "sum",
-        **shared: Unpack[Shared],
+        group_names: Sequence[str] | None = None,
+        process_group: torch.distributed.ProcessGroup | None = None,
     ) -> None:
         super().__init__()
         self.blank = blank
-        self.objective = ctc_dro(num_groups, step_size=step_size, smoothing=smoothing, reduction=reduction, **shared)
+        self.objective = ctc_dro(
+            num_groups,
+            step_size=step_size,
+            smoothing=smoothing,
+            reduction=reduction,
+            group_names=group_names,
+            process_group=process_group,
+        )
 
     @property
     def weights(self) -> Tensor:
         """(G,) the weight of each group."""
         return self.objective.weights
+
+    @property
+    def num_skipped(self) -> Tensor:
+        """(G,) how many utterances were left out because CTC cannot fit them."""
+        return self.objective.num_skipped
 
     def forward(
         self,
@@ -183,6 +205,7 @@ class CTCDROLoss(nn.Module):
         target_lengths: Tensor | list[int],
         groups: Tensor,
     ) -> Tensor:
+        """The number to minimise; arguments as for `ctc_losses`, and `groups` (N,), the group of each utterance."""
         return self.objective(ctc_losses(log_probs, targets, input_lengths, target_lengths, self.blank), groups)
 
 
@@ -212,18 +235,24 @@ class Objective(nn.Module, ABC):
             raise ValueError(
                 f'`reduction` must be "sum" (the paper) or "mean" (the authors\' code); got {reduction!r}.'
             )
-        if num_groups < 1:
-            raise ValueError(f"`num_groups` must be at least 1; got {num_groups}.")
-        if group_names is not None and (len(group_names) != num_groups or len(set(group_names)) != num_groups):
+        if not isinstance(num_groups, int) or num_groups < 1:
+            raise ValueError(f"`num_groups` must be a whole number, at least 1; got {num_groups!r}.")
+        if group_names is not None and not (
+            len(group_names) == len(set(group_names)) == num_groups
+            and all(isinstance(name, str) for name in group_names)
+        ):
             raise ValueError(
                 f"`group_names` must be {num_groups} different names, one for each group; got {list(group_names)}."
             )
+        if process_group is not None and torch.distributed.get_rank(process_group) < 0:
+            raise ValueError("`process_group` must have this rank in it, or its losses would be weighed by nothing.")
         self.num_groups = num_groups
         self.reduction = reduction
         self.group_names = None if group_names is None else list(group_names)
         self._process_group = process_group
-        self.register_buffer("log_weights", torch.full((num_groups,), -math.log(num_groups)))
-        self.register_buffer("pending", torch.zeros(2, num_groups))
+        # Whatever the default: half precision would round small steps away.
+        self.register_buffer("log_weights", torch.full((num_groups,), -math.log(num_groups), dtype=torch.float32))
+        self.register_buffer("pending", torch.zeros(2, num_groups, dtype=torch.float32))
         self.register_buffer("num_skipped", torch.zeros(num_groups, dtype=torch.int64))
         self.register_load_state_dict_pre_hook(_refuse_other_groups)
 
@@ -242,19 +271,25 @@ class Objective(nn.Module, ABC):
         Returns:
             () the number to minimise.
         """
+        if not isinstance(groups, Tensor):
+            groups = torch.as_tensor(groups)
         if losses.ndim != 1 or losses.shape != groups.shape:
             raise ValueError(
                 "`losses` and `groups` must both have one entry for each utterance, shape (batch,); "
                 f"got {tuple(losses.shape)} and {tuple(groups.shape)}."
             )
-        if groups.is_floating_point():
+        if not losses.is_floating_point():
+            raise ValueError(f"`losses` must be floating-point numbers; got {losses.dtype}.")
+        if groups.dtype not in WHOLE_NUMBERS:
             raise ValueError(f"`groups` must be whole numbers, the group of each utterance; got {groups.dtype}.")
+        if losses.dtype in (torch.float16, torch.bfloat16):
+            losses = losses.to(torch.float32)  # sums of them may be beyond these
         if not self.training:
             return losses.masked_fill(~losses.isfinite(), 0.0).sum()
         num_finite = losses.isfinite().sum() if self.reduction == "mean" else None
         steps = on_host if on_host.can_read(losses, groups) else on_device
         if steps is on_device:
-            groups = groups.to(losses.device, torch.int64)
+            groups = groups.to(losses.device, torch.int64, non_blocking=True)
         losses = self._gather(losses, groups, steps)
         loss = self._weigh(losses, groups, steps)
         return loss if num_finite is None else loss / num_finite.clamp(min=1)
@@ -284,6 +319,9 @@ class Objective(nn.Module, ABC):
         # `model.half()` must not round the weights of a criterion that is part of the model; devices are followed.
         return super()._apply(lambda tensor: fn(tensor) if tensor.is_meta else tensor.to(fn(tensor).device), recurse)
 
+    def extra_repr(self) -> str:
+        return f"num_groups={self.num_groups}, reduction={self.reduction!r}"
+
     def get_extra_state(self) -> Tensor:
         return torch.tensor(list(json.dumps(self.group_names).encode()), dtype=torch.uint8)
 
@@ -303,12 +341,12 @@ class GroupDRO(Objective):
     """See `group_dro`."""
 
     def __init__(self, num_groups: int, *, exponent: Exponent, **shared: Unpack[Shared]) -> None:
-        super().__init__(num_groups, **shared)
+        super().__init__(num_groups, reduction="sum", **shared)
         self.exponent = exponent
 
     def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
         sums, numbers = self.pending[0], self.pending[1].clamp(min=1)
-        means = sums / numbers  # zero for a group that is not in the batch: only the normalisation moves it
+        means = (sums / numbers).clamp(-BOUND, BOUND)  # zero for a group that is not in the batch
         self.log_weights.copy_(add_and_normalise(self.log_weights, self.exponent(means, self.weights)))
         self.pending.zero_()
         # Each rank has a part of every group, and gradients are averaged over ranks, not summed: hence their number.
@@ -352,9 +390,3 @@ def _refuse_other_groups(module: nn.Module, state_dict: dict[str, Any], prefix: 
 
 def _listed(names: list[str] | None) -> str:
     return "" if names is None else f" ({', '.join(names)})"
-
-
-def _check_not_negative(**values: float) -> None:
-    for name, value in values.items():
-        if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"`{name}` must be zero or more; got {value}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .weights import Exponent, add_and_normalise
+from .weights import BOUND, Exponent, add_and_normalise
 
 
 def gather(pending: Tensor, num_skipped: Tensor, losses: Tensor, groups: Tensor, count_at_most: float) -> Tensor:
@@ -68,7 +68,7 @@ def update_when_complete(log_weights: Tensor, pending: Tensor, exponent: Exponen
     sums, numbers = pending
     complete = numbers.all()
     means = sums / numbers  # not a number for a group without losses, but then it is not used
-    updated = add_and_normalise(log_weights, exponent(means, log_weights.exp()))
+    updated = add_and_normalise(log_weights, exponent(means.clamp(-BOUND, BOUND), log_weights.exp()))
     log_weights.copy_(updated.where(complete, log_weights))
     pending.masked_fill_(complete, 0.0)
 

@@ -47,7 +47,7 @@ def update_when_complete(log_weights: Tensor, pending: Tensor, exponent: Exponen
     if 0.0 in counts:
         return
     raised = [
-        max(-BOUND, min(BOUND, log_weight + exponent(total / count, math.exp(log_weight))))
+        _bounded(log_weight + exponent(_bounded(total / count), math.exp(log_weight)))
         for log_weight, total, count in zip(log_weights.tolist(), sums, counts, strict=True)
     ]
     highest = max(raised)
@@ -60,3 +60,7 @@ def update_when_complete(log_weights: Tensor, pending: Tensor, exponent: Exponen
 def weighted_sum(log_weights: Tensor, losses: Tensor, groups: Tensor, factor: float) -> Tensor:
     weights = [factor * math.exp(log_weight) for log_weight in log_weights.tolist()]
     return torch.dot(torch.tensor([weights[group] for group in groups.tolist()], dtype=losses.dtype), losses)
+
+
+def _bounded(value: float) -> float:
+    return max(-BOUND, min(BOUND, value))

@@ -13,11 +13,13 @@ just those that make up for them, so that long utterances share batches and cost
 utterances is *dealt* into m batches like k rows of cards: a row holds utterances of nearly one length and gives one to
 each batch, the longest to the batch that is emptiest without it.
 
-First-fit decreasing, the usual answer, needs quadratic time, leaves many batches short, and has one result only.
+Bands need durations that vary about their middle. Where they do not (most utterances of one length, a few long ones
+among many short), batches of one size cannot be made to match, and best fit, which comes nearer, takes their place.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -43,6 +45,11 @@ MAX_ROWS_MATCHED = 8
 # Which batch is the emptiest is judged by totals blurred by this share of the target. Without it a shell with two
 # utterances a batch has one answer only, longest with shortest, and every epoch would see the same pairs.
 BLUR = 0.004
+
+# Where bands bring totals this near to the target on average, as a share of it, nothing else is tried.
+BANDS_SUFFICE = 0.006
+BEST_FIT_SAMPLE = 4096
+SLOT_BLUR = 0.01  # which utterances are similar enough to change places among the slots of best fit
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class Matching:
     @classmethod
     def of(cls, batches: Batches, durations: Durations, batch_duration: Seconds) -> Matching:
         spoken = durations[batches.indices]
-        totals = np.add.reduceat(spoken, batches.offsets[:-1])
+        totals = _totals(batches, durations)
         longest = np.maximum.reduceat(spoken, batches.offsets[:-1])
         return cls(
             num_batches=len(batches),
@@ -141,39 +148,58 @@ class Packer:
         order = np.argsort(-durations, kind="stable")
         longest_first = durations[order]
         num_oversize = int(np.searchsorted(-longest_first, -batch_duration, side="left"))
-        self._oversize = order[:num_oversize]
+        self._oversize, self._rest = order[:num_oversize], order[num_oversize:]
+        self._longest_first = longest_first[num_oversize:]
         self._blur = BLUR * batch_duration
-        self._shells: list[tuple[Indices, Durations, int]] = []
-        for start, stop, num_batches in _bands(longest_first, num_oversize, batch_duration):
-            if stop == len(durations):
-                num_batches = _best_number(longest_first[start:], num_batches, batch_duration)
-            for places, num in _shells(longest_first[start:stop], num_batches):
-                self._shells.append((order[start + places], longest_first[start + places], num))
+        self._shells: list[tuple[Indices, int]] = []
+        self._slots: Batches | None = None
+        if len(self._rest):
+            self._settle(batch_duration)
+
+    def _settle(self, batch_duration: Seconds) -> None:
+        """Bands, unless they keep far from the target and best fit is nearer."""
+        for start, stop, num_batches in _bands(self._longest_first, batch_duration):
+            if stop == len(self._rest):
+                num_batches = _best_number(self._longest_first[start:], num_batches, batch_duration)
+            for places, num in _shells(self._longest_first[start:stop], num_batches):
+                self._shells.append((start + places, num))
+        rng = np.random.default_rng(0)
+        totals = [_deal(self._longest_first[places], num, 0.0, rng)[1] for places, num in self._shells]
+        distance = _distance(np.concatenate(totals), batch_duration)
+        if distance > BANDS_SUFFICE * batch_duration:
+            slots = _best_fit_slots(self._longest_first, batch_duration)
+            if _distance(_totals(slots, self._longest_first), batch_duration) < distance:
+                self._slots = slots
 
     @property
     def num_batches(self) -> int:
-        return len(self._oversize) + sum(num_batches for _, _, num_batches in self._shells)
+        rest = sum(num for _, num in self._shells) if self._slots is None else len(self._slots)
+        return len(self._oversize) + rest
 
     def pack(self, rng: np.random.Generator) -> Batches:
         """Batches of the numbers 0 to n - 1, each in one of them; the batches in random order."""
         packed = [Batches(self._oversize, np.arange(len(self._oversize) + 1))]
-        for utterances, longest_first, num_batches in self._shells:
-            dealt, _ = _deal(longest_first, num_batches, self._blur, rng)
-            packed.append(Batches(utterances[dealt.indices], dealt.offsets))
+        if self._slots is None:
+            for places, num_batches in self._shells:
+                dealt, _ = _deal(self._longest_first[places], num_batches, self._blur, rng)
+                packed.append(Batches(self._rest[places[dealt.indices]], dealt.offsets))
+        else:
+            blurred = self._longest_first * rng.uniform(1 - SLOT_BLUR, 1 + SLOT_BLUR, len(self._rest))
+            packed.append(Batches(self._rest[np.argsort(-blurred)[self._slots.indices]], self._slots.offsets))
         batches = Batches.join(packed)
         return batches.take(rng.permutation(len(batches)))
 
 
-def _bands(longest_first: Durations, start: int, batch_duration: Seconds) -> Iterator[tuple[int, int, int]]:
-    """Cuts the utterances from `start` on into bands, and yields (start, stop, number of batches) of each.
+def _bands(longest_first: Durations, batch_duration: Seconds) -> Iterator[tuple[int, int, int]]:
+    """Cuts utterances into bands, and yields (start, stop, number of batches) of each.
 
     The batches of a band have one size k, so the band must sum to the number of its batches times the target. Its first
     utterances are longer than target / k, those after them shorter, and it ends where the two balance. What is left
     when no such end comes is the last band, whose batches may differ in size.
     """
-    end = len(longest_first)
+    start, end = 0, len(longest_first)
     sums = _running_total(longest_first)
-    num_left = round((sums[end] - sums[start]) / batch_duration)
+    num_left = round(sums[end] / batch_duration)
     size = 1
     while num_left >= 2 * MIN_BAND:
         # What the bands before took too much or too little of is spread over the batches still to fill.
@@ -194,8 +220,7 @@ def _bands(longest_first: Durations, start: int, batch_duration: Seconds) -> Ite
         yield start, start + num_batches * size, num_batches
         start += num_batches * size
         num_left -= num_batches
-    if start < end:
-        yield start, end, min(max(1, num_left), end - start)
+    yield start, end, min(max(1, num_left), end - start)
 
 
 def _shells(longest_first: Durations, num_batches: int) -> Iterator[tuple[Indices, int]]:
@@ -237,7 +262,7 @@ def _best_number(longest_first: Durations, num_batches: int, batch_duration: Sec
 
     def distance(choice: int) -> float:
         _, totals = _deal(longest_first, choice, 0.0, np.random.default_rng(0))
-        return float(np.abs(totals - batch_duration).mean())
+        return _distance(totals, batch_duration)
 
     return min(choices, key=distance)
 
@@ -263,5 +288,41 @@ def _deal(
     return Batches(utterances[real], _running_total(real.sum(axis=1))), totals
 
 
-def _running_total(values: npt.NDArray) -> npt.NDArray:
+def _best_fit_slots(longest_first: Durations, batch_duration: Seconds) -> Batches:
+    """Batches of places in the order of lengths, by best fit: each, longest first, where the least room is left.
+
+    Utterances of similar length change places among these slots from pass to pass. Of many utterances, every n-th is
+    packed, and its neighbours take the like of its slots, so that the cost stays bounded.
+    """
+    step = -(-len(longest_first) // BEST_FIT_SAMPLE)
+    batches: list[list[int]] = []
+    rooms: list[tuple[float, int]] = []  # of the batches so far, the smallest first
+    for slot, duration in enumerate(longest_first[::step].tolist()):
+        place = bisect_left(rooms, (duration, 0))
+        if place == len(rooms):
+            room, number = (1 + SLOT_BLUR / 2) * batch_duration, len(batches)
+            batches.append([])
+        else:
+            room, number = rooms.pop(place)
+        batches[number].append(slot)
+        insort(rooms, (room - duration, number))
+    sample = Batches(np.concatenate(batches), _running_total([len(batch) for batch in batches]))
+    parts = []
+    for shift in range(step):
+        places = sample.indices * step + shift
+        there = places < len(longest_first)
+        sizes = np.add.reduceat(there, sample.offsets[:-1])
+        parts.append(Batches(places[there], _running_total(sizes[sizes > 0])))
+    return Batches.join(parts)
+
+
+def _totals(batches: Batches, durations: Durations) -> Durations:
+    return np.add.reduceat(durations[batches.indices], batches.offsets[:-1])
+
+
+def _distance(totals: Durations, batch_duration: Seconds) -> Seconds:
+    return float(np.abs(totals - batch_duration).mean())
+
+
+def _running_total(values: npt.ArrayLike) -> npt.NDArray:
     return np.concatenate([[0], np.cumsum(values)])

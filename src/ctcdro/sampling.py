@@ -36,12 +36,13 @@ logger = logging.getLogger(__name__)
 
 Numbers: TypeAlias = npt.ArrayLike | Sequence[float]
 
-# A group of fewer than 25 batches may have totals off by more than 2 % where it is visited in whole passes (10.4
-# batches' worth of speech in ten batches). Unless each utterance is to come exactly once, such a group is packed
-# several copies at a time.
-TOLERANCE = 0.02
+# The audio of a small group may make no whole number of batches: 1.4 of them are one too long or two too short. Where
+# totals would be off by more than this, and utterances need not come exactly once, several copies are packed at a time.
+TOLERANCE = 0.05
 MAX_COPIES = 50
 MAX_REPEATS = 1000
+
+_ASK_UNITS = " Are durations and `batch_duration` both in seconds?"
 
 
 class PlannedBatchSampler(Sampler[list[int]], ABC):
@@ -60,8 +61,9 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             raise ValueError(f"`rank` and `world_size` go together; got rank={rank}, world_size={world_size}.")
         if rank is not None and world_size is not None and not 0 <= rank < world_size:
             raise ValueError(f"`rank` must be from 0 to world_size - 1; got rank={rank}, world_size={world_size}.")
-        if options["seed"] < 0:
-            raise ValueError(f"`seed` must not be negative; got {options['seed']}.")
+        if not isinstance(options["seed"], int | np.integer) or options["seed"] < 0:
+            raise ValueError(f"`seed` must be a whole number, zero or more; got {options['seed']!r}.")
+        options["seed"] = int(options["seed"])
         self.epoch = 0
         self._data = data
         self._options = options
@@ -107,8 +109,8 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         Naming the epoch that is already set keeps the position of a loaded state, so a loop may call this first in
         every epoch.
         """
-        if epoch < 0:
-            raise ValueError(f"`epoch` must not be negative; got {epoch}.")
+        if not isinstance(epoch, int) or epoch < 0:
+            raise ValueError(f"`epoch` must be a whole number, zero or more; got {epoch!r}.")
         if epoch != self.epoch:
             self.epoch = epoch
             self._start, self._num_taken, self._resume_at = 0, 0, None
@@ -117,15 +119,21 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         """Where the sampler is, for `load_state_dict`. It may be loaded with another number of ranks.
 
         Args:
-            num_taken: how many batches of the latest iteration count as done. By default those handed out; a
-                `DataLoader` with worker processes asks for batches ahead of time, so there pass the number of batches
-                that the loop has worked through.
+            num_taken: how many batches of the latest iteration count as done, from its beginning, which after
+                resuming is not that of the epoch. By default those handed out; a `DataLoader` with worker processes
+                asks for batches ahead of time, so there pass the number that the loop has worked through.
         """
         position = self._resume_at
         if position is None:
             _, world_size = self.rank_and_world_size
             position = self._start + world_size * (self._num_taken if num_taken is None else num_taken)
-        return {"epoch": self.epoch, "position": position, "data": self._fingerprint, "options": dict(self._options)}
+        return {
+            "sampler": type(self).__name__,
+            "epoch": self.epoch,
+            "position": position,
+            "data": self._fingerprint,
+            "options": dict(self._options),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues where `state` was taken: the next iteration yields the rest of that epoch.
@@ -133,8 +141,10 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         Raises:
             ValueError: if the state belongs to other data or options, since batches would be missed or come twice.
         """
-        here = {"data": self._fingerprint, **self._options}
-        there = {"data": state["data"], **state["options"]}
+        if not {"epoch", "position", "data", "options"} <= state.keys() or state["position"] < 0:
+            raise ValueError(f"`state` must come from a sampler's `state_dict()`; got {state}.")
+        here = {"sampler": type(self).__name__, "data": self._fingerprint, **self._options}
+        there = {"sampler": state.get("sampler"), "data": state["data"], **state["options"]}
         differing = [
             f"{name} was {there.get(name)}, here it is {here.get(name)}"
             for name in sorted(here | there)
@@ -164,7 +174,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
     groups holds each group once, in random order, so that CTC-DRO can move its weights every round; with other shares a
     group's batches are spread evenly.
 
-    The authors' sampler packs once, for all epochs, first-fit decreasing, and its order is shuffled away; see the docs.
+    The authors' sampler packs once, for all epochs, first-fit decreasing, and comes in no order of groups.
 
     Args:
         durations: (n,) seconds of each utterance.
@@ -199,10 +209,10 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
     ) -> None:
         self.durations = _checked_durations(durations)
         self.groups = _checked_groups(groups, len(self.durations))
-        if not (np.isfinite(batch_duration) and batch_duration > 0):
-            raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration}.")
-        if not 0 <= balance <= 1:
-            raise ValueError(f"`balance` must be from 0 (equal shares) to 1 (shares as the audio); got {balance}.")
+        if not (isinstance(batch_duration, int | float) and 0 < batch_duration < np.inf):
+            raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
+        if not (isinstance(balance, int | float) and 0 <= balance <= 1):
+            raise ValueError(f"`balance` must be from 0 (equal shares) to 1 (shares as the audio); got {balance!r}.")
         options = {"batch_duration": float(batch_duration), "balance": float(balance), "seed": seed}
         super().__init__((self.durations, self.groups), options, rank, world_size)
         self.batch_duration = float(batch_duration)
@@ -257,15 +267,17 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         if len(too_long):
             longest = too_long[self.durations[too_long].argmax()]
             logger.warning(
-                f"{len(too_long):,} utterances are longer than `batch_duration` ({self.batch_duration:g} s) and are "
-                f"batches of their own; the longest, number {longest}, has {self.durations[longest]:g} s."
+                f"Utterances longer than `batch_duration` ({self.batch_duration:g} s), each a batch of its own: "
+                f"{len(too_long):,} of {len(self.durations):,}; the longest, number {longest}, has "
+                f"{self.durations[longest]:g} s.{_ASK_UNITS if 2 * len(too_long) > len(self.durations) else ''}"
             )
         too_small = np.flatnonzero(audio < (1 - TOLERANCE) * self.batch_duration)
         if len(too_small):
-            fate = "stay short" if self._options["balance"] == 1 else "are repeated in it"
+            fate = "left short" if self._options["balance"] == 1 else "repeated in it"
             logger.warning(
-                f"{len(too_small):,} groups cannot fill one batch of {self.batch_duration:g} s and {fate}; "
-                f"the smallest, group {audio.argmin()}, has {audio.min():g} s."
+                f"Groups that cannot fill one batch of {self.batch_duration:g} s, and are {fate}: "
+                f"{len(too_small):,} of {len(audio):,}; the smallest, group {audio.argmin()}, has {audio.min():g} s."
+                f"{_ASK_UNITS if 2 * len(too_small) > len(audio) else ''}"
             )
 
 
@@ -392,14 +404,20 @@ def _num_copies(audio: Seconds, batch_duration: Seconds) -> int:
 
 
 def _as_array(name: str, values: Numbers) -> npt.NDArray:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must have one number for each utterance: {error}") from error
     if array.ndim != 1 or len(array) == 0:
         raise ValueError(f"`{name}` must have one entry for each of one or more utterances; got shape {array.shape}.")
     return array
 
 
 def _checked_durations(durations: Numbers) -> Durations:
-    array = _as_array("durations", durations).astype(np.float64)
+    array = _as_array("durations", durations)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"`durations` must be numbers of seconds; got {array.dtype}.")
+    array = array.astype(np.float64)
     wrong = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
     if len(wrong):
         raise ValueError(
@@ -412,14 +430,17 @@ def _checked_durations(durations: Numbers) -> Durations:
 def _checked_groups(groups: Numbers, num_utterances: int | None) -> Indices:
     array = _as_array("groups", groups)
     if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"`groups` must be whole numbers, the group of each utterance; got {array.dtype}.")
+        raise ValueError(
+            f"`groups` must be whole numbers, the group of each utterance; got {array.dtype}. "
+            "`Manifest.groups()` numbers names."
+        )
     if num_utterances is not None and len(array) != num_utterances:
         raise ValueError(
             f"`groups` has {len(array):,} entries, `durations` {num_utterances:,}; each utterance needs both."
         )
     if array.min() < 0:
         raise ValueError(f"`groups` must be numbered from 0; utterance {array.argmin()} has {array.min()}.")
-    empty = np.flatnonzero(np.bincount(array) == 0)
+    empty = np.setdiff1d(np.arange(min(array.max(), len(array)) + 1), array)
     if len(empty):
         raise ValueError(
             f"`groups` has no utterance of group {empty[0]} (numbers go up to {array.max()}); weights would never be "
@@ -429,6 +450,6 @@ def _checked_groups(groups: Numbers, num_utterances: int | None) -> Indices:
 
 
 def _checked_batch_size(batch_size: int) -> int:
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1 utterance; got {batch_size}.")
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"`batch_size` must be a whole number, at least 1 utterance; got {batch_size!r}.")
     return batch_size

@@ -13,10 +13,11 @@ data.
 from __future__ import annotations
 
 import json
+import math
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
@@ -49,13 +50,18 @@ class Utterance:
     """Fields that this package does not know."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.audio_filepath, os.PathLike):
+            object.__setattr__(self, "audio_filepath", os.fspath(self.audio_filepath))
         for name in ("audio_filepath", "text", "lang"):
             _check_text(name, getattr(self, name), may_be_empty=name == "text")
         for name in ("id", "corpus", "speaker"):
             if getattr(self, name) is not None:
                 _check_text(name, getattr(self, name))
-        _check_seconds("duration", self.duration, may_be_zero=False)
-        _check_seconds("offset", self.offset, may_be_zero=True)
+        if hidden := sorted(set(_KNOWN_FIELDS) & set(self.extra)):
+            raise ValueError(f"`extra` must have other fields than those of an utterance, got {', '.join(hidden)}")
+        for name in ("duration", "offset"):
+            seconds = _checked_seconds(name, getattr(self, name), may_be_zero=name == "offset")
+            object.__setattr__(self, name, seconds)  # a float, since numpy's numbers cannot be written as JSON
 
     @classmethod
     def from_record(cls, record: Any) -> Utterance:
@@ -109,6 +115,8 @@ class Manifest(Sequence[Utterance]):
     """
 
     def __init__(self, utterances: Iterable[Utterance]) -> None:
+        if isinstance(utterances, str | os.PathLike):
+            raise ValueError(f"`utterances` must be utterances; read a file with `Manifest.read({str(utterances)!r})`.")
         self._utterances = list(utterances)
         self._path: Path | None = None
         self._lines: list[int] = []
@@ -137,13 +145,16 @@ class Manifest(Sequence[Utterance]):
         path = Path(path)
         folder = path.parent.absolute()
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        with open(unfinished, "w", encoding="utf-8") as file:
-            for utterance in self._utterances:
-                audio = Path(os.path.abspath(utterance.audio_filepath))
-                audio = audio.relative_to(folder) if audio.is_relative_to(folder) else audio
-                record = utterance.to_record() | {"audio_filepath": audio.as_posix()}
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        os.replace(unfinished, path)
+        try:
+            with open(unfinished, "w", encoding="utf-8") as file:
+                for utterance in self._utterances:
+                    audio = Path(os.path.abspath(utterance.audio_filepath))
+                    audio = audio.relative_to(folder) if audio.is_relative_to(folder) else audio
+                    record = utterance.to_record() | {"audio_filepath": audio.as_posix()}
+                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            os.replace(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     def __len__(self) -> int:
         return len(self._utterances)
@@ -171,7 +182,11 @@ class Manifest(Sequence[Utterance]):
         Raises:
             ValueError: naming the file, the line and the field where an utterance has no group, or none of `names`.
         """
-        by = by.split(",") if isinstance(by, str) else list(by)
+        by = [name.strip() for name in (by.split(",") if isinstance(by, str) else by)]
+        if not by or not all(by):
+            raise ValueError(f'`by` must name at least one field, as "lang" or "lang,corpus"; got {by}.')
+        if names is not None and len(set(names)) != len(names):
+            raise ValueError(f"`names` must be different from each other; got {', '.join(names)}.")
         own = [self._group_name(number, by) for number in range(len(self))]
         settled = sorted(set(own)) if names is None else list(names)
         place = {name: number for number, name in enumerate(settled)}
@@ -208,24 +223,32 @@ def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
                 if text:
                     record = json.loads(text)
-                    if isinstance(record, dict) and isinstance(record.get("audio_filepath"), str):
-                        record["audio_filepath"] = os.path.join(folder, record["audio_filepath"])
-                    yield number, Utterance.from_record(record)
-            except (ValueError, RecursionError) as error:  # what is not UTF-8 or not JSON is a ValueError too
+                    utterance = Utterance.from_record(record)
+                    yield number, replace(utterance, audio_filepath=os.path.join(folder, utterance.audio_filepath))
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{os.fspath(path)}:{number}: not UTF-8 text ({error.reason})") from error
+            except (json.JSONDecodeError, RecursionError) as error:
+                raise ValueError(f"{os.fspath(path)}:{number}: not a JSON object on one line ({error})") from error
+            except ValueError as error:
                 raise ValueError(f"{os.fspath(path)}:{number}: {error}") from error
 
 
 def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
     if not isinstance(value, str) or not (value or may_be_empty):
-        raise ValueError(f"`{name}` must be text, got {_shown(value)}")
+        expected = "text" if may_be_empty else "text, and not empty"
+        raise ValueError(f"`{name}` must be {expected}, got {_shown(value)}")
 
 
-def _check_seconds(name: str, value: Any, may_be_zero: bool) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and (0 < value <= sys.float_info.max or (may_be_zero and value == 0))):
+def _checked_seconds(name: str, value: Any, may_be_zero: bool) -> float:
+    try:
+        seconds = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        seconds = math.inf
+    if not (0 < seconds < math.inf or (may_be_zero and seconds == 0)):
         raise ValueError(
             f"`{name}` must be {'zero or more' if may_be_zero else 'positive'} seconds, got {_shown(value)}"
         )
+    return seconds
 
 
 def _shown(value: Any) -> str:

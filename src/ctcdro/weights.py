@@ -13,6 +13,7 @@ The paper's symbols, as words:
 
 from __future__ import annotations
 
+import math
 from typing import Protocol, TypeVar
 
 import torch
@@ -20,7 +21,8 @@ from torch import Tensor
 
 Number = TypeVar("Number", float, Tensor)
 
-# Logarithms of weights stay within this, far beyond what a real run reaches, so that sums of them are finite.
+# Losses, and logarithms of weights, stay within this, so that sums and products of them are finite. No run that is any
+# good comes near it.
 BOUND = torch.finfo(torch.float32).max / 8
 
 
@@ -31,7 +33,7 @@ class Exponent(Protocol):
 
 
 def smoothed_update(weights: Tensor, losses: Tensor, *, step_size: float, smoothing: float) -> Tensor:
-    r"""One step of CTC-DRO on the group weights (equation 9 of the paper, line 14 of its Algorithm 2).
+    r"""One step of CTC-DRO on the group weights (equation 10 of the paper, line 14 of its Algorithm 2).
 
     .. math:: q_g \leftarrow \frac{q_g \exp(\eta_q L_g / (q_g + \alpha))}{\sum_h q_h \exp(\eta_q L_h / (q_h + \alpha))}
 
@@ -55,6 +57,7 @@ def smoothed_update(weights: Tensor, losses: Tensor, *, step_size: float, smooth
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
+    check_not_negative(step_size=step_size, smoothing=smoothing)
     return _multiply(weights, smoothed_exponent(losses, weights, step_size=step_size, smoothing=smoothing))
 
 
@@ -68,6 +71,7 @@ def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> 
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
+    check_not_negative(step_size=step_size)
     return _multiply(weights, exponential_exponent(losses, weights, step_size=step_size))
 
 
@@ -89,6 +93,13 @@ def add_and_normalise(log_weights: Tensor, exponents: Tensor) -> Tensor:
 
 def _multiply(weights: Tensor, exponents: Tensor) -> Tensor:
     return add_and_normalise(weights.log().clamp(min=-BOUND), exponents).exp()
+
+
+def check_not_negative(**values: float) -> None:
+    """Refuses step sizes and smoothings that make no sense, by their names."""
+    for name, value in values.items():
+        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+            raise ValueError(f"`{name}` must be a finite number, zero or more; got {value!r}.")
 
 
 def _check_shapes(weights: Tensor, losses: Tensor) -> None:

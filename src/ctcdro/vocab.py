@@ -1,0 +1,166 @@
+"""Characters and language tokens: text -> labels, and greedy CTC output -> language and text.
+
+The labels of an utterance are those of the paper: its language as one token, `[ces]`, then its characters, in one CTC
+sequence. Label 0 is the blank; all others are in sorted order, so that the same texts give the same vocabulary.
+
+Text profiles live here, once, for preparing data and for scoring alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import string
+import unicodedata
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+# As `transformers.Wav2Vec2CTCTokenizer` names them.
+SPECIAL_TOKENS = BLANK, UNKNOWN, WORD_SPACE = ("<pad>", "<unk>", "|")
+
+# What stands in a text for a character that the vocabulary does not have.
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def clean(text: str) -> str:
+    """Composed characters (NFC), lower case, no tags in square brackets, no punctuation of any script, single spaces.
+
+    Example:
+        >>> clean("[noise] «Dobrý   den», řekl. [laugh] Ahoj!")
+        'dobrý den řekl ahoj'
+    """
+    text = re.sub(r"\[[^\[\]]*\]", " ", text)
+    text = "".join(character for character in text if not unicodedata.category(character).startswith("P"))
+    return " ".join(unicodedata.normalize("NFC", text.lower()).split())
+
+
+def paper(text: str) -> str:
+    """What the authors' preparation does: upper case, no ASCII punctuation, nothing from the first [ to the last ].
+
+    That loses what is said between two tags, and keeps the punctuation of other scripts; it is here to compare with.
+
+    Example:
+        >>> paper("[noise] «Dobrý den», řekl. [laugh] Ahoj!")
+        'AHOJ'
+        >>> paper("«Dobrý den», řekl.")
+        '«DOBRÝ DEN» ŘEKL'
+    """
+    text = re.sub(r"\[[^()]*\]", "", text)
+    return " ".join(text.translate(str.maketrans("", "", string.punctuation)).upper().split())
+
+
+PROFILES: dict[str, Callable[[str], str]] = {"clean": clean, "paper": paper}
+
+
+def normalise(text: str, profile: str) -> str:
+    """Applies the text profile of that name.
+
+    Example:
+        >>> normalise("Ahoj!", "clean")
+        'ahoj'
+    """
+    if profile not in PROFILES:
+        raise ValueError(f"`profile` must be one of {', '.join(sorted(PROFILES))}; got {profile!r}.")
+    return PROFILES[profile](text)
+
+
+class Vocabulary:
+    """The labels of a recogniser: blank, unknown, word space, a token for each language, and characters.
+
+    Args:
+        languages: codes, as "ces".
+        characters: those of all texts.
+
+    Example:
+        >>> vocabulary = Vocabulary.of(texts=["ahoj", "dobrý den"], languages=["ces", "ces"])
+        >>> vocabulary.encode("den", "ces")
+        [3, 6, 7, 10]
+        >>> vocabulary.decode_frames([0, 3, 3, 0, 6, 6, 7, 0, 10, 0])
+        ('ces', 'den')
+    """
+
+    def __init__(self, languages: Iterable[str], characters: Iterable[str]) -> None:
+        self.languages = sorted(set(languages))
+        self.characters = sorted(set(characters) - {" "})
+        for language in self.languages:
+            if not re.fullmatch(r"[^\s\[\]]+", language):
+                raise ValueError(f"`languages` must be codes without spaces or brackets; got {language!r}.")
+        for character in self.characters:
+            if len(character) != 1 or character.isspace() or character == WORD_SPACE:
+                raise ValueError(
+                    f"`characters` must be single, and neither {WORD_SPACE!r} nor white space other than the space; "
+                    f"got {character!r}. Normalise the texts before."
+                )
+        self.tokens = [*SPECIAL_TOKENS, *(f"[{language}]" for language in self.languages), *self.characters]
+        self._label_of = {token: label for label, token in enumerate(self.tokens)}
+
+    @classmethod
+    def of(cls, texts: Iterable[str], languages: Iterable[str]) -> Vocabulary:
+        """The vocabulary of training data."""
+        return cls(languages, {character for text in texts for character in text})
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.tokens == other.tokens
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def encode(self, text: str, language: str) -> list[int]:
+        """The labels of an utterance: its language, then its characters, with one label for all unknown ones."""
+        if language not in self.languages:
+            raise ValueError(f"`language` must be one of {', '.join(self.languages)}; got {language!r}.")
+        unknown = self._label_of[UNKNOWN]
+        characters = (WORD_SPACE if character == " " else character for character in text)
+        return [self._label_of[f"[{language}]"], *(self._label_of.get(character, unknown) for character in characters)]
+
+    def decode(self, labels: Iterable[int]) -> tuple[str | None, str]:
+        """Language and text of labels; the language is that of the first language token, None if there is none."""
+        language = None
+        text = []
+        for label in labels:
+            token = self.tokens[label]
+            if len(SPECIAL_TOKENS) <= label < len(SPECIAL_TOKENS) + len(self.languages):
+                language = language or token[1:-1]
+            elif token != BLANK:
+                text.append({WORD_SPACE: " ", UNKNOWN: REPLACEMENT}.get(token, token))
+        return language, " ".join("".join(text).split())
+
+    def decode_frames(self, labels: Iterable[int]) -> tuple[str | None, str]:
+        """Language and text of the best label of each frame: repeats are merged first, then blanks removed."""
+        return self.decode(label for label, _ in groupby(labels))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes token -> label as JSON, the `vocab.json` of `transformers`; the file appears whole or not at all."""
+        path = Path(path)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        unfinished.write_text(json.dumps(self._label_of, ensure_ascii=False, indent=0), encoding="utf-8")
+        unfinished.replace(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+        """Reads what `save` wrote.
+
+        Raises:
+            ValueError: naming the file, if it holds something else.
+        """
+        try:
+            label_of = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls._of_labels(label_of)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{os.fspath(path)}: not a vocabulary of this package: {error}") from error
+
+    @classmethod
+    def _of_labels(cls, label_of: Any) -> Vocabulary:
+        if not isinstance(label_of, dict) or tuple(label_of)[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
+            raise ValueError(f"expected an object whose first keys are {', '.join(SPECIAL_TOKENS)}")
+        rest = list(label_of)[len(SPECIAL_TOKENS) :]
+        languages = [token[1:-1] for token in rest if len(token) > 2 and token[0] == "[" and token[-1] == "]"]
+        vocabulary = cls(languages, (token for token in rest if len(token) == 1))
+        if vocabulary._label_of != label_of:
+            raise ValueError("labels are not those of its languages and characters in sorted order")
+        return vocabulary
