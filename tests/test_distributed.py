@@ -112,6 +112,29 @@ def test_ranks_may_have_unequal_batches_or_no_finite_loss(tmp_path):
     assert no_finite_loss[3:5].tolist() == [0, 1]  # only the other rank's batch waits
 
 
+def on_device_and_alone(rank, world_size):
+    """The weights with the tensor operations for other devices; and with a process group of this rank alone."""
+    alone = [torch.distributed.new_group([other]) for other in range(world_size)][rank]
+    results = {"alone": weigh_own(ctcdro.ctc_dro(1, step_size=1e-3, smoothing=0.5, process_group=alone), rank)}
+    ctcdro.on_host.can_read = lambda losses, groups: False
+    return results | {f"device, {name}": weights for name, weights in weigh_rounds(rank, world_size).items()}
+
+
+def weigh_own(objective, rank):
+    """How many losses were not finite, of one on each rank."""
+    objective(torch.tensor([math.inf, 2.0 + rank]), torch.tensor([0, 0]))
+    return objective.num_skipped
+
+
+def test_other_devices_and_process_groups(tmp_path, weights_of_two):
+    ranks = in_processes(on_device_and_alone, 2, tmp_path)
+    for rank in ranks:
+        assert rank["alone"].tolist() == [1]  # pooled over both ranks it would be 2
+        for name in OBJECTIVES:
+            assert torch.equal(rank[f"device, {name}"], ranks[0][f"device, {name}"])
+            torch.testing.assert_close(rank[f"device, {name}"], weights_of_two[0][name], rtol=1e-5, atol=1e-7)
+
+
 def group_dro_gradient(rank, world_size):
     """The gradient of one parameter under `DistributedDataParallel`, with groups spread unevenly over ranks."""
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1, bias=False))
