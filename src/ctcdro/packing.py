@@ -274,13 +274,14 @@ def _deal(
     num_rows = -(-len(longest_first) // num_batches)
     rows = np.zeros((num_rows, num_batches))  # the last row may have fewer utterances than there are batches
     rows.flat[: len(longest_first)] = longest_first
-    places = rng.permuted(np.tile(np.arange(num_batches), (num_rows, 1)), axis=1)
+    in_order = np.arange(num_batches)
+    places = rng.permuted(np.tile(in_order, (num_rows, 1)), axis=1)
     held = np.take_along_axis(rows, places, axis=1)
     totals = held.sum(axis=0)
     for row in rng.permutation(num_rows)[:MAX_ROWS_MATCHED]:
         totals -= held[row]
-        emptiest_first = np.argsort(totals + blur * rng.standard_normal(num_batches))
-        places[row, emptiest_first] = np.arange(num_batches)
+        emptiest_first = (totals + blur * rng.standard_normal(num_batches)).argsort()
+        places[row, emptiest_first] = in_order
         held[row, emptiest_first] = rows[row]
         totals += held[row]
     utterances = (places + num_batches * np.arange(num_rows)[:, None]).T
