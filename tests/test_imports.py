@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "on_device": {"weights"},
     "on_host": {"weights"},
     "objectives": {"ctc", "on_device", "on_host", "weights"},
-    "sampling": {"packing"},
+    "planned": {"packing"},
+    "sampling": {"packing", "planned"},
     "__init__": {"ctc", "objectives", "sampling", "utterance", "weights"},
 }
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctcdro import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
-from ctcdro.sampling import order, shard
+from ctcdro.planned import shard
+from ctcdro.sampling import order
 
 PAPER_SET_1 = {
     "ces": (4.0, 1.7),
