@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from corpora import like_set_1
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,27 +15,10 @@ from ctcdro import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarL
 from ctcdro.planned import shard
 from ctcdro.sampling import order
 
-PAPER_SET_1 = {
-    "ces": (4.0, 1.7),
-    "cmn": (10.4, 3.5),
-    "nan": (2.6, 0.7),
-    "pol": (7.5, 3.0),
-    "ron": (12.6, 3.1),
-    "spa": (8.1, 2.2),
-}
-
-
-def like_paper(num_utterances, seed=0):
-    """Durations and groups drawn like those of the paper's set 1 (its table of dataset statistics), at most 20 s."""
-    rng = np.random.default_rng(seed)
-    groups = np.arange(num_utterances) % len(PAPER_SET_1)
-    means, spreads = np.array(list(PAPER_SET_1.values())).T
-    return rng.normal(means[groups], spreads[groups]).clip(0.5, 20.0), groups
-
 
 def small_corpus():
     """Three groups of 0.9, 3.6 and 11 batches' worth of speech, out of order."""
-    durations, groups = like_paper(60, seed=1)
+    durations, groups = like_set_1(60, seed=1)
     groups = np.array([0, 1, 1, 1, 2, 2, 2, 2, 2, 2])[np.arange(60) % 10]
     return durations, groups
 
@@ -295,7 +279,7 @@ def test_with_balance_zero_no_utterance_is_left_out_for_good(corpus, batch_durat
 
 
 def test_epochs_are_stretches_of_one_stream_of_passes():
-    durations, groups = like_paper(1200)
+    durations, groups = like_set_1(1200)
     sampler = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
     own = np.flatnonzero(groups == 0)  # fewer batches' worth of speech than its share, so an epoch is more than a pass
     visits = [batch for epoch in range(10) for batch in sampler.plan(epoch) if groups[batch[0]] == 0]
@@ -306,7 +290,7 @@ def test_epochs_are_stretches_of_one_stream_of_passes():
 
 @pytest.mark.parametrize("balance", [0.0, 0.5, 1.0])
 def test_totals_match_and_padding_is_small_on_durations_like_the_papers(balance):
-    durations, groups = like_paper(20_000)
+    durations, groups = like_set_1(20_000)
     report = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, balance=balance).report()
     assert report.share_within >= 0.97
     assert report.total_std <= 1.0
@@ -316,7 +300,7 @@ def test_totals_match_and_padding_is_small_on_durations_like_the_papers(balance)
 
 @pytest.mark.parametrize("balance", [0.0, 1.0])
 def test_batches_are_fresh_every_epoch(balance):
-    durations, groups = like_paper(20_000)
+    durations, groups = like_set_1(20_000)
     sampler = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, balance=balance)
     plans = [[frozenset(batch) for batch in sampler.plan(epoch)] for epoch in range(3)]
     for earlier, later in ((plans[0], plans[1]), (plans[1], plans[2])):
@@ -379,7 +363,7 @@ def test_one_utterance_is_a_corpus():
 
 @pytest.mark.parametrize("balance", [0.0, 1.0])
 def test_a_thousand_groups_are_planned(balance):
-    durations, _ = like_paper(20_000)
+    durations, _ = like_set_1(20_000)
     groups = np.arange(20_000) % 1000
     sampler = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, balance=balance)
     plan = sampler.plan(0)
@@ -433,7 +417,7 @@ def test_bad_data_is_named(durations, groups, options, message):
 
 
 def test_similar_length_batches_hold_every_utterance_once_and_little_padding():
-    durations, _ = like_paper(4002)
+    durations, _ = like_set_1(4002)
     plan = SimilarLengthBatchSampler(durations, batch_size=4).plan(1)
     assert sorted(plan.indices) == list(range(4002))
     assert Counter(len(batch) for batch in plan) == {4: 1000, 2: 1}
@@ -442,7 +426,7 @@ def test_similar_length_batches_hold_every_utterance_once_and_little_padding():
 
 
 def test_similar_length_batches_mix_groups():
-    durations, groups = like_paper(4000)
+    durations, groups = like_set_1(4000)
     plan = SimilarLengthBatchSampler(durations, batch_size=4).plan(0)
     assert np.mean([len(set(groups[batch])) > 1 for batch in plan]) > 0.9
 

@@ -37,7 +37,7 @@ MIN_BAND = 2
 # Shells save padding where a batch has few utterances. Of many and so short ones, lengths differ little within a band.
 MAX_SHELLED_SIZE = 8
 NUM_SHELLS = 4
-MIN_SHELL = 8
+MIN_SHELL = 8  # batches, so that there is something to deal
 
 # Rows dealt by the totals of the batches; any others stay as shuffled. More of them would change nothing but the time.
 MAX_ROWS_MATCHED = 8
