@@ -138,3 +138,21 @@ def test_profiles_go_by_name():
     assert set(PROFILES) == {"clean", "paper"}
     with pytest.raises(ValueError, match="`profile` must be one of clean, paper; got 'cleen'"):
         normalise("a", "cleen")
+
+
+def test_the_tokenizer_of_transformers_has_the_same_labels(tmp_path):
+    from transformers import Wav2Vec2CTCTokenizer
+
+    spoken = {"ces": "dobrý den", "cmn": "你好", "hin": "नमस्ते दुनिया", "ara": "السَّلامُ عليكم"}
+    vocabulary = Vocabulary.of(spoken.values(), spoken.keys())
+    vocabulary.save_tokenizer(tmp_path)
+    tokenizer = Wav2Vec2CTCTokenizer.from_pretrained(tmp_path)
+    assert len(tokenizer) == len(vocabulary)
+    assert tokenizer.pad_token_id == 0
+    assert Vocabulary.load(tmp_path / "vocab.json") == vocabulary
+    for language, text in spoken.items():
+        labels = vocabulary.encode(text, language)
+        assert tokenizer(f"[{language}]{text}").input_ids == labels
+        frames = [label for one in labels for label in (one, one, 0)]
+        assert tokenizer.decode(frames) == f"[{language}]{text}"
+    assert tokenizer("[ces]dxn").input_ids == vocabulary.encode("dxn", "ces")

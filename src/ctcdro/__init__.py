@@ -1,10 +1,7 @@
 """Distributionally robust training of multilingual speech recognisers: CTC-DRO and what it is compared with."""
 
-from .ctc import ctc_losses, per_frame, per_label
-from .objectives import CTCDROLoss, ctc_dro, ctc_dro_unsmoothed, erm, group_dro
-from .sampling import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
-from .utterance import Manifest, Utterance
-from .weights import exponential_update, smoothed_update
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -25,3 +22,31 @@ __all__ = [
     "per_label",
     "smoothed_update",
 ]
+
+if TYPE_CHECKING:
+    from .ctc import ctc_losses, per_frame, per_label
+    from .objectives import CTCDROLoss, ctc_dro, ctc_dro_unsmoothed, erm, group_dro
+    from .sampling import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
+    from .utterance import Manifest, Utterance
+    from .weights import exponential_update, smoothed_update
+
+_HOMES = {
+    "ctc": ("ctc_losses", "per_frame", "per_label"),
+    "objectives": ("CTCDROLoss", "ctc_dro", "ctc_dro_unsmoothed", "erm", "group_dro"),
+    "sampling": ("GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"),
+    "utterance": ("Manifest", "Utterance"),
+    "weights": ("exponential_update", "smoothed_update"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # torch takes seconds to import: commands that do not train, and processes that make audio, do without it.
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f".{home}", __name__), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-PathLike: TypeAlias = str | os.PathLike[str]
+from .files import PathLike, numbered_lines, written_whole
 
 GROUP_SEPARATOR = "/"
 
@@ -101,7 +101,7 @@ class Groups:
 
 
 class Manifest(Sequence[Utterance]):
-    """Utterances in a fixed order, from a file or not.
+    """Utterances in a fixed order, from a file or not; `path` and `lines` tell where they were read from.
 
     Example:
         >>> manifest = Manifest([
@@ -118,8 +118,8 @@ class Manifest(Sequence[Utterance]):
         if isinstance(utterances, str | os.PathLike):
             raise ValueError(f"`utterances` must be utterances; read a file with `Manifest.read({str(utterances)!r})`.")
         self._utterances = list(utterances)
-        self._path: Path | None = None
-        self._lines: list[int] = []
+        self.path: Path | None = None
+        self.lines: list[int] = []
 
     @classmethod
     def read(cls, path: PathLike) -> Manifest:
@@ -129,10 +129,10 @@ class Manifest(Sequence[Utterance]):
             ValueError: naming the file, the line and the field where something is wrong.
         """
         manifest = cls([])
-        manifest._path = Path(path)
+        manifest.path = Path(path)
         for line, utterance in read_utterances(path):
             manifest._utterances.append(utterance)
-            manifest._lines.append(line)
+            manifest.lines.append(line)
         if not manifest._utterances:
             raise ValueError(f"{path}: no utterances; expected a JSON object on each line.")
         return manifest
@@ -142,19 +142,13 @@ class Manifest(Sequence[Utterance]):
 
         The file appears whole or not at all.
         """
-        path = Path(path)
-        folder = path.parent.absolute()
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with open(unfinished, "w", encoding="utf-8") as file:
-                for utterance in self._utterances:
-                    audio = Path(os.path.abspath(utterance.audio_filepath))
-                    audio = audio.relative_to(folder) if audio.is_relative_to(folder) else audio
-                    record = utterance.to_record() | {"audio_filepath": audio.as_posix()}
-                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            os.replace(unfinished, path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        folder = Path(path).parent.absolute()
+        with written_whole(path) as file:
+            for utterance in self._utterances:
+                audio = Path(os.path.abspath(utterance.audio_filepath))
+                audio = audio.relative_to(folder) if audio.is_relative_to(folder) else audio
+                record = utterance.to_record() | {"audio_filepath": audio.as_posix()}
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def __len__(self) -> int:
         return len(self._utterances)
@@ -207,7 +201,7 @@ class Manifest(Sequence[Utterance]):
         return GROUP_SEPARATOR.join(values)
 
     def _where(self, number: int) -> str:
-        return f"utterance {number}" if self._path is None else f"{self._path}:{self._lines[number]}"
+        return f"utterance {number}" if self.path is None else f"{self.path}:{self.lines[number]}"
 
 
 def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:
@@ -217,20 +211,14 @@ def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:
         ValueError: naming the file, the line and the field where something is wrong.
     """
     folder = os.path.dirname(path)
-    with open(path, "rb") as file:  # decoded line by line, so that an error can name its line
-        for number, line in enumerate(file, start=1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                if text:
-                    record = json.loads(text)
-                    utterance = Utterance.from_record(record)
-                    yield number, replace(utterance, audio_filepath=os.path.join(folder, utterance.audio_filepath))
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{os.fspath(path)}:{number}: not UTF-8 text ({error.reason})") from error
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise ValueError(f"{os.fspath(path)}:{number}: not a JSON object on one line ({error})") from error
-            except ValueError as error:
-                raise ValueError(f"{os.fspath(path)}:{number}: {error}") from error
+    for number, text in numbered_lines(path):
+        try:
+            utterance = Utterance.from_record(json.loads(text))
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"{os.fspath(path)}:{number}: not a JSON object on one line ({error})") from error
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}:{number}: {error}") from error
+        yield number, replace(utterance, audio_filepath=os.path.join(folder, utterance.audio_filepath))
 
 
 def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:

@@ -13,10 +13,12 @@ import os
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Iterable
-from itertools import groupby
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
+
+from .files import PathLike, written_whole
 
 # As `transformers.Wav2Vec2CTCTokenizer` names them.
 SPECIAL_TOKENS = BLANK, UNKNOWN, WORD_SPACE = ("<pad>", "<unk>", "|")
@@ -67,6 +69,26 @@ def normalise(text: str, profile: str) -> str:
     return PROFILES[profile](text)
 
 
+def can_be_language(code: str) -> bool:
+    """Whether there can be a token of this language."""
+    return re.fullmatch(r"[^\s\[\]]+", code) is not None
+
+
+def can_be_character(character: str) -> bool:
+    """Whether this can be a label; the space between words is one."""
+    return character == " " or (len(character) == 1 and not character.isspace() and character != WORD_SPACE)
+
+
+def frames_needed(labels: Sequence[int]) -> int:
+    """The fewest frames that CTC can fit labels to: one for each, and a blank between two that are the same.
+
+    Example:
+        >>> frames_needed([3, 8, 8, 5])
+        5
+    """
+    return len(labels) + sum(one == following for one, following in pairwise(labels))
+
+
 class Vocabulary:
     """The labels of a recogniser: blank, unknown, word space, a token for each language, and characters.
 
@@ -86,10 +108,10 @@ class Vocabulary:
         self.languages = sorted(set(languages))
         self.characters = sorted(set(characters) - {" "})
         for language in self.languages:
-            if not re.fullmatch(r"[^\s\[\]]+", language):
+            if not can_be_language(language):
                 raise ValueError(f"`languages` must be codes without spaces or brackets; got {language!r}.")
         for character in self.characters:
-            if len(character) != 1 or character.isspace() or character == WORD_SPACE:
+            if not can_be_character(character):
                 raise ValueError(
                     f"`characters` must be single, and neither {WORD_SPACE!r} nor white space other than the space; "
                     f"got {character!r}. Normalise the texts before."
@@ -134,15 +156,35 @@ class Vocabulary:
         """Language and text of the best label of each frame: repeats are merged first, then blanks removed."""
         return self.decode(label for label, _ in groupby(labels))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Writes token -> label as JSON, the `vocab.json` of `transformers`; the file appears whole or not at all."""
-        path = Path(path)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        unfinished.write_text(json.dumps(self._label_of, ensure_ascii=False, indent=0), encoding="utf-8")
-        unfinished.replace(path)
+        with written_whole(path) as file:
+            json.dump(self._label_of, file, ensure_ascii=False, indent=0)
+
+    def save_tokenizer(self, folder: PathLike) -> None:
+        """Writes the vocabulary as a `transformers.Wav2Vec2CTCTokenizer`, which has the same labels.
+
+        There the language stands before the text: `tokenizer("[ces]dobrý den")`.
+        """
+        try:
+            from transformers import Wav2Vec2CTCTokenizer
+        except ImportError as error:
+            raise ImportError("A tokenizer needs the extra `huggingface`: pip install 'ctcdro[huggingface]'") from error
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.save(folder / "vocab.json")
+        tokenizer = Wav2Vec2CTCTokenizer(
+            folder / "vocab.json",
+            bos_token=None,  # or it would add tokens of its own
+            eos_token=None,
+            unk_token=UNKNOWN,
+            pad_token=BLANK,
+            word_delimiter_token=WORD_SPACE,
+        )
+        tokenizer.save_pretrained(folder)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+    def load(cls, path: PathLike) -> Vocabulary:
         """Reads what `save` wrote.
 
         Raises:
@@ -156,9 +198,12 @@ class Vocabulary:
 
     @classmethod
     def _of_labels(cls, label_of: Any) -> Vocabulary:
-        if not isinstance(label_of, dict) or tuple(label_of)[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
-            raise ValueError(f"expected an object whose first keys are {', '.join(SPECIAL_TOKENS)}")
-        rest = list(label_of)[len(SPECIAL_TOKENS) :]
+        if not isinstance(label_of, dict) or not all(type(label) is int for label in label_of.values()):
+            raise ValueError("expected an object of tokens and their labels")
+        tokens = sorted(label_of, key=label_of.__getitem__)
+        if tuple(tokens[: len(SPECIAL_TOKENS)]) != SPECIAL_TOKENS:
+            raise ValueError(f"expected {', '.join(SPECIAL_TOKENS)} as the first labels")
+        rest = tokens[len(SPECIAL_TOKENS) :]
         languages = [token[1:-1] for token in rest if len(token) > 2 and token[0] == "[" and token[-1] == "]"]
         vocabulary = cls(languages, (token for token in rest if len(token) == 1))
         if vocabulary._label_of != label_of:

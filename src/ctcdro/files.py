@@ -1,0 +1,66 @@
+"""Files: lines with their numbers, so that errors can name the place, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TypeAlias
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 file and their numbers, from 1, without blank lines, line ends (also those of Windows) or a
+    byte order mark; a name that ends in .gz is unpacked.
+
+    Raises:
+        ValueError: naming the file and the line that is not UTF-8 text, or where packed data are damaged.
+    """
+    number = 0
+    with gzip.open(path, "rb") if os.fspath(path).endswith(".gz") else open(path, "rb") as file:
+        try:
+            # Decoded line by line, so that an error can name its line.
+            for number, line in enumerate(file, start=1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                if text.strip():
+                    yield number, text
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{os.fspath(path)}:{number}: not UTF-8 text ({error.reason})") from error
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise ValueError(f"{os.fspath(path)}:{number + 1}: damaged gzip data ({error})") from error
+
+
+@contextmanager
+def written_whole(path: PathLike) -> Iterator[IO[str]]:
+    """A UTF-8 text file to write to, which takes its name only when all is written; on an error nothing is left.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with written_whole(Path(folder, "notes.txt")) as file:
+        ...         _ = file.write("řeč")
+        ...     Path(folder, "notes.txt").read_text(encoding="utf-8")
+        'řeč'
+    """
+    with _taking_its_name_last(path) as unfinished, open(unfinished, "w", encoding="utf-8", newline="\n") as file:
+        yield file
+
+
+def write_bytes_whole(path: PathLike, content: bytes) -> None:
+    """Writes a binary file that takes its name only when all is written."""
+    with _taking_its_name_last(path) as unfinished:
+        unfinished.write_bytes(content)
+
+
+@contextmanager
+def _taking_its_name_last(path: PathLike) -> Iterator[Path]:
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,24 @@
+"""Progress of long work: the library tells it, the caller decides how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Track(Protocol):
+    """Yields the items of an iterable, and shows how many of them are done; `rich.progress.track` is one."""
+
+    def __call__(self, sequence: Iterable[Item], description: str, total: float | None = None) -> Iterable[Item]: ...
+
+
+def untracked(sequence: Iterable[Item], description: str, total: float | None = None) -> Iterable[Item]:
+    """Shows nothing.
+
+    Example:
+        >>> list(untracked("abc", "letters"))
+        ['a', 'b', 'c']
+    """
+    return sequence
