@@ -1,0 +1,215 @@
+"""What all readers share: utterances as a corpus lists them -> a dataset folder.
+
+A reader yields `Listed` utterances, and `Dropped` where a line of the corpus cannot be read. `prepare` looks at the
+headers of the audio, never decoding it, applies a text profile and a limit of length, and writes
+
+    train.jsonl, dev.jsonl, test.jsonl   the manifests
+    dropped.jsonl                        what was left out, from which line of the corpus, and why
+    dataset.json                         reader and options
+
+Each file is written whole, the manifests last: where they stand, they are complete. The order is that of the corpus.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..files import PathLike, written_whole
+from ..progress import Track, untracked
+from ..utterance import Manifest, Utterance
+from ..vocab import normalise
+from .audio import TOLERANCE, AudioError, header
+from .parallel import mapped
+
+SPLITS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An utterance as a corpus lists it, before anyone has looked at its audio."""
+
+    split: str
+    audio: str
+    text: str
+    lang: str
+    where: str
+    """File and line, for messages."""
+    id: str | None = None
+    corpus: str | None = None
+    speaker: str | None = None
+    offset: float = 0.0
+    duration: float | None = None
+    """Of the stretch that starts at `offset`; None is up to the end of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An utterance that was left out."""
+
+    split: str
+    lang: str
+    where: str
+    reason: str
+    """What kind of fault, as "missing audio"."""
+    detail: str
+    id: str | None = None
+
+
+TOO_LONG = "too long"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A dataset that was written, and what was left out of it."""
+
+    folder: Path
+    manifests: dict[str, Manifest]
+    dropped: list[Dropped]
+
+
+def prepare(
+    listed: Iterable[Listed | Dropped],
+    out: PathLike,
+    about: Mapping[str, Any],
+    profile: str = "clean",
+    max_duration: Mapping[str, float] | None = None,
+    strict: bool = False,
+    overwrite: bool = False,
+    num_threads: int = 16,
+    track: Track = untracked,
+) -> Prepared:
+    """Writes the dataset of what a reader found.
+
+    Args:
+        listed: what the reader yields.
+        out: the folder to write; it may hold a dataset made with the same `about`, or with `overwrite` any.
+        about: reader and options, as `dataset.json` is to tell.
+        profile: of `ctcdro.vocab`.
+        max_duration: seconds, by split; what is longer is left out. Splits that are not named have no limit.
+        strict: stop at the first fault, instead of leaving the utterance out and reporting it. What is too long is
+            no fault.
+        num_threads: that read headers at a time; more than there are cores help with slow disks and networks.
+
+    Raises:
+        ValueError: if an utterance's id has white space, or nothing remains for training; with `strict` at a fault.
+    """
+    about = {**about, "profile": profile}
+    folder = start_dataset(out, about, overwrite)
+    items = list(track(listed, "listing utterances"))
+    lengths = _lengths([item.audio for item in items if isinstance(item, Listed)], num_threads, track)
+    utterances: dict[str, list[Utterance]] = {split: [] for split in SPLITS}
+    dropped: list[Dropped] = []
+    seen: set[tuple[str, str]] = set()
+    for item in items:
+        kept = _judged(item, lengths, profile, max_duration or {}, seen)
+        if isinstance(kept, Utterance):
+            utterances[item.split].append(kept)
+        elif strict and kept.reason != TOO_LONG:
+            raise ValueError(f"{kept.where}: {kept.reason}: {kept.detail}")
+        else:
+            dropped.append(kept)
+    if not utterances["train"]:
+        raise ValueError(_nothing_left(dropped))
+    manifests = {split: Manifest(found) for split, found in utterances.items() if found}
+    finish_dataset(folder, manifests, dropped)
+    return Prepared(folder, manifests, dropped)
+
+
+def start_dataset(out: PathLike, about: Mapping[str, Any], overwrite: bool = False) -> Path:
+    """Makes the folder of a dataset and notes reader and options in it.
+
+    Raises:
+        ValueError: if it holds a dataset made otherwise.
+    """
+    folder = Path(out)
+    note = folder / "dataset.json"
+    text = json.dumps(about, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+    others = [folder / f"{split}.jsonl" for split in SPLITS if (folder / f"{split}.jsonl").exists()]
+    if others and not overwrite and not (note.exists() and note.read_text(encoding="utf-8") == text):
+        raise ValueError(
+            f"{others[0]} is there already, and was made by another command or with other options. Give another "
+            f"folder, or --overwrite."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in others:
+        path.unlink()
+    with written_whole(note) as file:
+        file.write(text)
+    return folder
+
+
+def finish_dataset(folder: Path, manifests: Mapping[str, Manifest], dropped: Sequence[Dropped] = ()) -> None:
+    """Writes what was dropped, then the manifests."""
+    with written_whole(folder / "dropped.jsonl") as file:
+        file.writelines(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in dropped)
+    for split, manifest in manifests.items():
+        manifest.write(folder / f"{split}.jsonl")
+
+
+def _lengths(paths: Iterable[str], num_threads: int, track: Track) -> dict[str, float | AudioError]:
+    """Seconds of each file, by its header; what is wrong with it where it cannot be read."""
+    files = list(dict.fromkeys(paths))
+    found = track(mapped(_length, files, num_threads), "reading audio headers", len(files))
+    return dict(zip(files, found, strict=True))
+
+
+def _length(path: str) -> float | AudioError:
+    try:
+        return header(path).duration
+    except AudioError as error:
+        return error
+
+
+def _judged(
+    item: Listed | Dropped,
+    lengths: Mapping[str, float | AudioError],
+    profile: str,
+    max_duration: Mapping[str, float],
+    seen: set[tuple[str, str]],
+) -> Utterance | Dropped:
+    """The utterance, or why it is left out."""
+    if isinstance(item, Dropped):
+        return item
+
+    def dropped(reason: str, detail: str) -> Dropped:
+        return Dropped(item.split, item.lang, item.where, reason, detail, item.id)
+
+    if item.id is not None:
+        if item.id.split() != [item.id]:
+            raise ValueError(
+                f"{item.where}: utterance ids must have no white space, since tables of results are read by columns; "
+                f"got {item.id!r}. Rename it."
+            )
+        if (item.split, item.id) in seen:
+            return dropped("same id again", f"{item.id} comes twice in {item.split}")
+        seen.add((item.split, item.id))
+    text = normalise(item.text, profile)
+    if not text:
+        return dropped("empty transcript", f"nothing is left of {item.text!r} by profile {profile!r}")
+    length = lengths[item.audio]
+    if isinstance(length, AudioError):
+        return dropped("unreadable audio" if os.path.exists(item.audio) else "missing audio", str(length))
+    duration = length - item.offset if item.duration is None else min(item.duration, length - item.offset)
+    if duration <= 0 or (item.duration is not None and item.duration > duration + TOLERANCE):
+        stretch = f"{item.offset:g} s" + (f" + {item.duration:g} s" if item.duration is not None else " on")
+        return dropped("outside its audio", f"{stretch} is asked for, {item.audio} has {length:g} s")
+    if duration > max_duration.get(item.split, float("inf")):
+        return dropped(TOO_LONG, f"{duration:.2f} s, the limit is {max_duration[item.split]:g} s")
+    return Utterance(
+        item.audio, duration, text, item.lang, id=item.id, offset=item.offset, corpus=item.corpus, speaker=item.speaker
+    )
+
+
+def _nothing_left(dropped: Sequence[Dropped]) -> str:
+    if not dropped:
+        return "no utterances for training were found."
+    first = dropped[0]
+    return (
+        f"no utterances for training are left; {len(dropped)} were dropped, the first at {first.where}: "
+        f"{first.reason}: {first.detail}"
+    )

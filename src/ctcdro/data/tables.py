@@ -1,0 +1,57 @@
+"""Tables of columns with tabs between, as corpora have them, and where their audio is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..files import PathLike, numbered_lines
+
+
+def read_table(path: PathLike, columns: Sequence[str] | None = None) -> Iterator[tuple[int, dict[str, str] | str]]:
+    """The rows of a table and their lines; a row is what is wrong with it if it has more or fewer columns.
+
+    Quotation marks are characters like others.
+
+    Args:
+        columns: their names; by default the first line has them.
+    """
+    for number, line in numbered_lines(path):
+        fields = line.split("\t")
+        if columns is None:
+            columns = fields
+        elif len(fields) == len(columns):
+            yield number, dict(zip(columns, fields, strict=True))
+        else:
+            yield number, f"{len(fields)} columns where {len(columns)} are expected ({', '.join(columns)})"
+
+
+def language_folders(root: PathLike, table: str, languages: Sequence[str] | None) -> list[tuple[str, Path]]:
+    """(language, folder) of each folder in `root` that has the table, or of `root` itself if it is one.
+
+    Args:
+        languages: those to take, as ISO 639-3 codes or as folders are called; by default all.
+
+    Raises:
+        ValueError: if there are none, or one of `languages` is not there.
+    """
+    from .languages import language_code
+
+    root = Path(root)
+    folders = [root] if (root / table).is_file() else sorted(path.parent for path in root.glob(f"*/{table}"))
+    found = [(language_code(folder.absolute().name), folder) for folder in folders]
+    if not found:
+        raise ValueError(f"{root}: no {table} in it or in a folder below it; expected one folder a language.")
+    if languages is None:
+        return found
+    names = {name for language, folder in found for name in (language, folder.absolute().name)}
+    if missing := [language for language in languages if language not in names]:
+        raise ValueError(f"{root}: no {', '.join(missing)} (found: {', '.join(language for language, _ in found)}).")
+    return [(language, folder) for language, folder in found if {language, folder.absolute().name} & set(languages)]
+
+
+def audio_path(path: str, folder: Path) -> str:
+    """Where a list in `folder` finds a file: beside itself, or else from the working directory."""
+    beside = folder / path
+    return str(beside if os.path.isabs(path) or beside.exists() or not os.path.exists(path) else path)

@@ -1,0 +1,63 @@
+"""Datasets of the library `datasets`: columns, splits, and where audio is put."""
+
+import pytest
+
+from ctcdro.data.huggingface import Columns, read_huggingface
+from ctcdro.data.preparing import prepare
+from layouts import SPLITS, HuggingFace, Spoken, write_audio
+
+SPOKEN = [Spoken(split, "ces", f"u_{split}", "ahoj") for split in SPLITS]
+
+
+def test_a_missing_column_is_named_with_those_that_are_there(tmp_path):
+    HuggingFace().write(tmp_path / "hub", SPOKEN)
+    with pytest.raises(
+        ValueError, match=r"\[train\]: no column sentence \(found: audio, text, language, key, reader\)"
+    ):
+        list(read_huggingface(str(tmp_path / "hub"), tmp_path, Columns(text="sentence")))
+
+
+def test_a_missing_split_is_named_with_those_that_are_there(tmp_path):
+    HuggingFace().write(tmp_path / "hub", SPOKEN)
+    with pytest.raises(ValueError, match=r"no split tests \(found: train, validation, test\)"):
+        list(read_huggingface(str(tmp_path / "hub"), tmp_path, splits={"train": "train", "test": "tests"}))
+    found = read_huggingface(str(tmp_path / "hub"), tmp_path, splits={"train": "test"})
+    assert [one.split for one in found] == ["train"]
+
+
+def test_ids_that_differ_in_what_file_names_cannot_have_stay_two_files(tmp_path):
+    ids = ["a/b", "a_b", "../../a", "a\\b"]
+    spoken = [Spoken("train", "ces", id, "ahoj", seconds=0.1 * (number + 1)) for number, id in enumerate(ids)]
+    HuggingFace().write(tmp_path / "hub", spoken)
+    out = tmp_path / "deep" / "out"
+    done = prepare(read_huggingface(str(tmp_path / "hub"), out, Columns(id="key")), out, {})
+    assert [one.duration for one in done.manifests["train"]] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert len(list(out.rglob("*.flac"))) == 4
+    assert len(list(tmp_path.rglob("*.flac"))) == 4, "nothing is written outside"
+
+
+def test_one_language_can_be_given_to_all(tmp_path):
+    HuggingFace().write(tmp_path / "hub", SPOKEN)
+    found = list(
+        read_huggingface(str(tmp_path / "hub"), tmp_path, Columns(language="none such"), lang="slk", corpus="mine")
+    )
+    assert {(one.lang, one.corpus, one.id) for one in found} == {("slk", "mine", "0000000")}
+
+
+def test_a_folder_of_tables_is_read_and_audio_in_files_stays_where_it_lies(tmp_path):
+    import datasets
+
+    write_audio(tmp_path / "elsewhere" / "a.wav", 1.0)
+    (tmp_path / "hub").mkdir()
+    for split in ("train", "test"):
+        row = {"audio": str(tmp_path / "elsewhere" / "a.wav"), "text": "dobrý den", "language": "ces"}
+        datasets.Dataset.from_list([row]).to_parquet(tmp_path / "hub" / f"{split}-0.parquet")
+    done = prepare(read_huggingface(str(tmp_path / "hub"), tmp_path / "out"), tmp_path / "out", {})
+    assert [one.text for one in done.manifests["train"]] == ["dobrý den"]
+    assert done.manifests["train"][0].audio_filepath == str(tmp_path / "elsewhere" / "a.wav")
+    assert not (tmp_path / "out" / "audio").exists()
+
+
+def test_what_the_library_cannot_load_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"nowhere: cannot be loaded"):
+        list(read_huggingface(str(tmp_path / "nowhere"), tmp_path / "out"))
