@@ -1,0 +1,93 @@
+"""eSpeak NG through ctypes: text -> phonemes, text -> samples.
+
+The library is the one of the package espeakng-loader. It keeps hidden state from one utterance to the next, and draws
+breath noise from a generator seeded by the clock. So the same call gives the same samples only in a process that has
+said nothing before (`rendering.py` forks one for each utterance), and after seeding, which is done here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# Names of eSpeak NG's speak_lib.h.
+AUDIO_OUTPUT_SYNCHRONOUS = 2
+INITIALIZE_DONT_EXIT = 0x8000
+CHARS_UTF8 = 1
+PHONEMES_IPA = 2
+RATE, PITCH = 1, 3
+
+# The library copies the path of its data into 160 bytes, and appends to it.
+MAX_PATH = 120
+
+_Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
+
+
+class ESpeak:
+    """The library, ready to speak.
+
+    Meant for a process of its own: there is one voice a process, and where the path of the library's data is too long
+    for it, the working directory is changed, so that the path is short.
+
+    Raises:
+        RuntimeError: if the library cannot be started.
+    """
+
+    def __init__(self) -> None:
+        import espeakng_loader
+
+        self._library: Any = ctypes.CDLL(espeakng_loader.get_library_path())
+        folder = espeakng_loader.get_data_path()
+        if len(os.fsencode(folder)) > MAX_PATH:
+            os.chdir(os.path.dirname(folder))
+            folder = os.path.basename(folder)
+        self.sample_rate: int = self._library.espeak_Initialize(
+            AUDIO_OUTPUT_SYNCHRONOUS, 0, os.fsencode(folder), INITIALIZE_DONT_EXIT
+        )
+        if self.sample_rate <= 0:
+            raise RuntimeError(f"eSpeak NG cannot be started with the data in {folder}; reinstall espeakng-loader.")
+        self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
+        self._chunks: list[npt.NDArray[np.int16]] = []
+        self._callback = _Callback(self._receive)  # kept, or it would be freed while the library holds it
+        self._library.espeak_SetSynthCallback(self._callback)
+
+    def _receive(self, samples: Any, num_samples: int, _events: Any) -> int:
+        if samples and num_samples:
+            self._chunks.append(np.ctypeslib.as_array(samples, (num_samples,)).copy())
+        return 0
+
+    def set_voice(self, name: str) -> None:
+        """Sets the voice, as "cs", or with a variant, as "cs+f2"."""
+        if self._library.espeak_SetVoiceByName(name.encode()) != 0:
+            raise ValueError(f"`voice` must be one of eSpeak NG's, got {name!r}.")
+
+    def read(self, text: str) -> str:
+        """The phonemes of a text, in the International Phonetic Alphabet; a change of language as "(en)"."""
+        left = ctypes.c_char_p(text.encode())
+        clauses = []
+        while left.value:
+            clause = self._library.espeak_TextToPhonemes(ctypes.byref(left), CHARS_UTF8, PHONEMES_IPA)
+            clauses.append((clause or b"").decode())
+        return " ".join(clauses).strip()
+
+    def say(self, text: str, rate: int, pitch: int) -> npt.NDArray[np.int16]:
+        """The samples of a text.
+
+        Args:
+            text: in the script of the voice's language.
+            rate: words a minute.
+            pitch: 0 to 100; 50 is that of the voice.
+        """
+        self._library.espeak_SetParameter(RATE, rate, 0)
+        self._library.espeak_SetParameter(PITCH, pitch, 0)
+        self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))
+        self._chunks.clear()
+        encoded = text.encode()
+        status = self._library.espeak_Synth(encoded, ctypes.c_size_t(len(encoded) + 1), 0, 1, 0, CHARS_UTF8, None, None)
+        if status != 0 or not self._chunks:
+            raise RuntimeError(f"eSpeak NG gave no sound (status {status})")
+        return np.concatenate(self._chunks)
