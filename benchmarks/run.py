@@ -11,6 +11,7 @@ from pathlib import Path
 
 import loss_cost
 import numpy as np
+import reading
 import sampler_matching
 import sampler_planning
 import torch
@@ -21,6 +22,7 @@ SECTIONS = {
     "Cost of the robust loss": loss_cost,
     "Planning": sampler_planning,
     "Matching, padding, freshness": sampler_matching,
+    "Reading audio": reading,
 }
 
 
