@@ -1,0 +1,76 @@
+"""The command line: each command parses, calls one function of the library, and says where the result is.
+
+Modules that take long to import are imported by the commands that use them, so that `ctcdro --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+try:
+    import typer
+except ImportError as error:
+    raise SystemExit("The command line needs the extra `data`: pip install 'ctcdro[data]'") from error
+
+from . import __version__
+from .cli_prepare import prepare
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Robust multilingual speech recognition with CTC-DRO.",
+)
+app.add_typer(prepare, name="prepare")
+
+
+@app.callback(invoke_without_command=True)
+def about(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def check(
+    dataset: Annotated[Path, typer.Argument(help="Folder with train.jsonl, dev.jsonl, test.jsonl.")],
+    frame_rate: Annotated[
+        float, typer.Option(help="Frames a second of the model's output: 25 for the paper's, 50 for wav2vec 2.0 alone.")
+    ] = 25.0,
+    group_by: Annotated[str, typer.Option(help="Field or fields that tell groups apart, as lang,corpus.")] = "lang",
+    figure: Annotated[Path | None, typer.Option(help="Draw the lengths by group into this PNG or SVG file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
+    headers_only: Annotated[bool, typer.Option("--headers-only", help="Decode nothing: misses broken files.")] = False,
+    max_shown: Annotated[int, typer.Option(help="Findings to print of each kind.")] = 10,
+    num_threads: Annotated[int | None, typer.Option(help="That read audio; by default one for each core.")] = None,
+) -> None:
+    """Look for all that would break or bend training, and print statistics by language.
+
+    Ends with 1 if something would break training, 0 otherwise.
+    """
+    from .cli_shown import check_shown, progress
+    from .data.checking import check_dataset
+
+    report = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, track=progress)
+    if figure is not None:
+        from .report.plots import draw_lengths
+
+        draw_lengths(report.durations, figure)
+    if as_json:
+        typer.echo(report.to_json())
+    else:
+        check_shown(report, max_shown, figure)
+    raise typer.Exit(1 if report.errors else 0)
+
+
+def main() -> None:
+    """Runs a command. What is wrong with input comes as one line; anything else is a fault of ours, with traceback."""
+    try:
+        app()
+    except (ValueError, ImportError, OSError) as error:
+        sys.exit(f"ctcdro: {error}")
+    except KeyboardInterrupt:
+        sys.exit("ctcdro: stopped. The same command goes on where it can.")

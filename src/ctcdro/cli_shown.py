@@ -1,0 +1,80 @@
+"""How commands show progress and results on a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from .data.statistics import Statistics, by_language
+
+if TYPE_CHECKING:
+    from .data.checking import Report
+    from .data.preparing import Prepared
+
+Item = TypeVar("Item")
+
+# Progress goes where errors go, so that results can be piped; what is printed has no markup of its own, since texts of
+# corpora may look like it.
+messages = Console(stderr=True)
+results = Console(markup=False, highlight=False)
+
+
+def progress(sequence: Iterable[Item], description: str, total: float | None = None) -> Iterable[Item]:
+    """Shows how much is done, on the terminal."""
+    return track(sequence, description, total=total, console=messages)
+
+
+def dataset_shown(done: Prepared) -> None:
+    """What was written, by language and split, and what was left out."""
+    results.print(statistics_table({split: by_language(found) for split, found in done.manifests.items()}))
+    if done.dropped:
+        reasons = Counter(item.reason for item in done.dropped)
+        listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+        results.print(f"Left out {len(done.dropped)}: {listed}. See {done.folder / 'dropped.jsonl'}")
+    for split in ("dev", "test"):
+        if split not in done.manifests:
+            results.print(f"There is no {split}.jsonl, since nothing was found for it.")
+    results.print(f"Dataset: {done.folder}")
+
+
+def statistics_table(found: Mapping[str, Mapping[str, Statistics]]) -> Table:
+    """The paper's table of datasets, by language and split."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("language", "split"):
+        table.add_column(name)
+    for name in ("utterances", "hours", "seconds", "characters"):
+        table.add_column(name, justify="right")
+    languages = sorted({language for statistics in found.values() for language in statistics})
+    for language in languages:
+        for number, split in enumerate(split for split in found if language in found[split]):
+            one = found[split][language]
+            table.add_row(
+                language if number == 0 else "",
+                split,
+                f"{one.num_utterances:,}",
+                f"{one.hours:.2f}",
+                f"{one.duration_mean:.1f} ± {one.duration_deviation:.1f}",
+                f"{one.characters_mean:.1f} ± {one.characters_deviation:.1f}",
+            )
+    return table
+
+
+def check_shown(report: Report, max_shown: int, figure: Path | None) -> None:
+    """Statistics, then findings by kind, the worst first."""
+    results.print(statistics_table(report.statistics))
+    for kind, findings in report.by_kind().items():
+        results.print(f"\n{findings[0].severity}: {kind} ({len(findings)})")
+        for finding in findings[:max_shown]:
+            results.print(f"  {finding.where}: {finding.detail}", soft_wrap=True)
+        if len(findings) > max_shown:
+            results.print(f"  … and {len(findings) - max_shown} more; --json has all")
+    errors, warnings = len(report.errors), len(report.findings) - len(report.errors)
+    results.print(f"\n{errors} errors, {warnings} warnings in {report.dataset}")
+    if figure is not None:
+        results.print(f"Lengths: {figure}")

@@ -1,0 +1,283 @@
+"""What would break or bend training, found before it starts.
+
+Every finding names the manifest and line it is about. Errors would break training or make it learn what is wrong;
+warnings are what one should know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..files import PathLike
+from ..progress import Track, untracked
+from ..utterance import Manifest, Utterance
+from ..vocab import Vocabulary, can_be_character, can_be_language, frames_needed
+from .audio import MIN_DURATION, TOLERANCE, AudioError, header, read_audio
+from .json_records import read_records
+from .parallel import mapped
+from .preparing import SPLITS
+from .statistics import Statistics, by_language
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong, where, and what about it."""
+
+    kind: str
+    severity: Severity
+    where: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found in a dataset."""
+
+    dataset: str
+    frame_rate: float
+    decoded: bool
+    """Whether the audio was read, or only its headers."""
+    statistics: dict[str, dict[str, Statistics]]
+    """By split and language."""
+    findings: list[Finding]
+    durations: dict[str, npt.NDArray[np.float64]] = field(repr=False)
+    """Seconds of the training utterances, by group."""
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    def by_kind(self) -> dict[str, list[Finding]]:
+        """Findings by their kind, errors first."""
+        found: dict[str, list[Finding]] = defaultdict(list)
+        for finding in sorted(self.findings, key=lambda finding: (finding.severity, finding.kind)):
+            found[finding.kind].append(finding)
+        return dict(found)
+
+    def to_json(self) -> str:
+        """All but the durations."""
+        statistics = {
+            split: {language: asdict(one) for language, one in languages.items()}
+            for split, languages in self.statistics.items()
+        }
+        record = {
+            "dataset": self.dataset,
+            "frame_rate": self.frame_rate,
+            "decoded": self.decoded,
+            "errors": len(self.errors),
+            "warnings": len(self.findings) - len(self.errors),
+            "statistics": statistics,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+        return json.dumps(record, ensure_ascii=False, indent=2)
+
+
+class Placed(NamedTuple):
+    """An utterance and where it stands."""
+
+    where: str
+    utterance: Utterance
+
+
+def check_dataset(
+    folder: PathLike,
+    frame_rate: float = 25.0,
+    group_by: str = "lang",
+    decode: bool = True,
+    num_threads: int | None = None,
+    track: Track = untracked,
+) -> Report:
+    """Looks at all lines of a dataset's manifests, and at all its audio.
+
+    Args:
+        folder: of the dataset.
+        frame_rate: frames a second of the model's output, which transcripts have to fit in.
+        group_by: the fields that tell groups apart.
+        decode: read the audio whole; otherwise only headers, which do not tell of damage behind them.
+        num_threads: that read audio at a time; by default one for each core.
+
+    Raises:
+        ValueError: if there is no dataset, or an argument is out of range.
+    """
+    if not 0 < frame_rate < float("inf"):
+        raise ValueError(f"`frame_rate` must be positive, in frames a second; got {frame_rate!r}.")
+    folder = Path(folder)
+    if not (folder / "train.jsonl").is_file():
+        raise ValueError(f"{folder}: no train.jsonl in it; expected a dataset, as `ctcdro prepare` writes it.")
+    findings: list[Finding] = []
+    splits: dict[str, list[Placed]] = {}
+    for split in SPLITS:
+        path = folder / f"{split}.jsonl"
+        if path.is_file():
+            splits[split] = list(_placed(path, findings))
+        else:
+            findings.append(Finding(f"no {split} data", "warning", str(path), "there is no such file"))
+    if not splits["train"]:
+        raise ValueError(f"{folder / 'train.jsonl'}: no utterances in it.")
+    findings += _about_groups(splits["train"], group_by)
+    findings += _about_characters(splits)
+    findings += _about_repeated_texts(splits)
+    findings += _about_ids(splits)
+    findings += _about_fit(splits, frame_rate)
+    findings += _about_audio(splits, decode, num_threads, track)
+    return Report(
+        dataset=str(folder),
+        frame_rate=frame_rate,
+        decoded=decode,
+        statistics={split: by_language(one.utterance for one in placed) for split, placed in splits.items()},
+        findings=findings,
+        durations=_durations(splits["train"], group_by),
+    )
+
+
+def _placed(path: Path, findings: list[Finding]) -> Iterator[Placed]:
+    """The utterances of a manifest; lines that hold none are findings."""
+    for number, record in read_records(path):
+        where = f"{path}:{number}"
+        try:
+            if isinstance(record, str):
+                raise ValueError(record)
+            utterance = Utterance.from_record(record)
+            if not can_be_language(utterance.lang):
+                raise ValueError(f"`lang` must have no spaces or brackets, got {utterance.lang!r}")
+        except ValueError as error:
+            findings.append(Finding("malformed line", "error", where, str(error)))
+            continue
+        yield Placed(where, replace(utterance, audio_filepath=os.path.join(path.parent, utterance.audio_filepath)))
+
+
+def _about_groups(train: Sequence[Placed], group_by: str) -> Iterator[Finding]:
+    for name in (name.strip() for name in group_by.split(",")):
+        for where, utterance in train:
+            if not isinstance(utterance.value(name), str):
+                yield Finding("no group", "error", where, f"`{name}` must be text, to group by it")
+
+
+def _durations(train: Sequence[Placed], group_by: str) -> dict[str, npt.NDArray[np.float64]]:
+    fields = [name.strip() for name in group_by.split(",")]
+    grouped = Manifest(
+        one.utterance for one in train if all(isinstance(one.utterance.value(name), str) for name in fields)
+    )
+    groups = grouped.groups(fields)
+    return {name: grouped.durations[groups.numbers == number] for number, name in enumerate(groups.names)}
+
+
+def _about_characters(splits: Mapping[str, Sequence[Placed]]) -> Iterator[Finding]:
+    """Characters that labels cannot have, and those of other splits that training data never show."""
+    known = {character for one in splits["train"] for character in one.utterance.text}
+    languages = {one.utterance.lang for one in splits["train"]}
+    for split, placed in splits.items():
+        unseen: dict[tuple[str, str], list[str]] = defaultdict(list)
+        without_training: dict[str, list[str]] = defaultdict(list)
+        for where, utterance in placed:
+            if not utterance.text.strip():
+                yield Finding("empty transcript", "error" if split == "train" else "warning", where, "`text` is empty")
+            for character in sorted({*utterance.text}):
+                if not can_be_character(character):
+                    detail = f"{_named(character)} cannot be a label; normalise the text with a profile"
+                    yield Finding("unusable character", "error", where, detail)
+                elif character not in known:
+                    unseen[utterance.lang, character].append(where)
+            if utterance.lang not in languages:
+                without_training[utterance.lang].append(where)
+        for language, places in without_training.items():
+            detail = f"{language}: {len(places)} utterances in {split}, none in train, so that it has no token"
+            yield Finding("language without training data", "error", places[0], detail)
+        for (language, character), places in sorted(unseen.items()):
+            detail = f"{language}: {_named(character)} in {len(places)} utterances of {split}, first here"
+            yield Finding("character unseen in training", "warning", places[0], detail)
+
+
+def _named(character: str) -> str:
+    return f"{character!r} (U+{ord(character):04X})"
+
+
+def _about_repeated_texts(splits: Mapping[str, Sequence[Placed]]) -> Iterator[Finding]:
+    """Texts of a language that stand in two splits: what is tested was learnt by heart."""
+    first: dict[tuple[str, str], tuple[str, str]] = {}
+    for split, placed in splits.items():
+        for where, utterance in placed:
+            before, place = first.setdefault((utterance.lang, utterance.text), (split, where))
+            if before != split:
+                yield Finding("same text in two splits", "warning", where, f"{utterance.text!r} is at {place} too")
+
+
+def _about_ids(splits: Mapping[str, Sequence[Placed]]) -> Iterator[Finding]:
+    for placed in splits.values():
+        first: dict[str, str] = {}
+        for where, utterance in placed:
+            if utterance.id is not None and (place := first.setdefault(utterance.id, where)) != where:
+                yield Finding("same id again", "warning", where, f"{utterance.id!r} is at {place} too")
+
+
+def _about_fit(splits: Mapping[str, Sequence[Placed]], frame_rate: float) -> Iterator[Finding]:
+    """Transcripts longer than CTC can fit to the frames: their loss is infinite."""
+    train = [one.utterance for one in splits["train"]]
+    characters = {character for utterance in train for character in utterance.text if can_be_character(character)}
+    vocabulary = Vocabulary({one.utterance.lang for placed in splits.values() for one in placed}, characters)
+    for split, placed in splits.items():
+        for where, utterance in placed:
+            needed = frames_needed(vocabulary.encode(utterance.text, utterance.lang))
+            frames = int(utterance.duration * frame_rate)
+            if frames < needed:
+                detail = (
+                    f"{utterance.duration:.2f} s are {frames} frames at {frame_rate:g} Hz, the labels need {needed}"
+                )
+                yield Finding("transcript too long for CTC", "error" if split == "train" else "warning", where, detail)
+
+
+def _about_audio(
+    splits: Mapping[str, Sequence[Placed]], decode: bool, num_threads: int | None, track: Track
+) -> Iterator[Finding]:
+    placed = [one for several in splits.values() for one in several]
+    uses: dict[str, int] = defaultdict(int)
+    for one in placed:
+        uses[one.utterance.audio_filepath] += 1
+
+    def looked_at(one: Placed) -> Finding | None:
+        is_whole = uses[one.utterance.audio_filepath] == 1 and one.utterance.offset == 0
+        return _about_file(one, is_whole, decode)
+
+    found = mapped(looked_at, placed, num_threads or os.cpu_count() or 1)
+    description = "reading audio" if decode else "reading audio headers"
+    yield from (finding for finding in track(found, description, len(placed)) if finding)
+
+
+def _about_file(one: Placed, is_whole: bool, decode: bool) -> Finding | None:
+    """What is wrong with the audio of an utterance.
+
+    Args:
+        is_whole: no other utterance is in the file, so that it should be as long as the utterance.
+    """
+    where, utterance = one
+    path = utterance.audio_filepath
+    try:
+        found = header(path)
+        seconds = found.duration - utterance.offset
+        silent = False
+        if decode:
+            duration = None if is_whole else min(utterance.duration, max(seconds, 1 / found.sample_rate))
+            samples = read_audio(path, utterance.offset, duration, found.sample_rate)
+            silent = not samples.any()
+            seconds = len(samples) / found.sample_rate if is_whole else seconds
+    except AudioError as error:
+        kind = "unreadable audio" if os.path.exists(path) else "missing audio"
+        return Finding(kind, "error", where, str(error))
+    if utterance.duration > seconds + TOLERANCE or (is_whole and utterance.duration < seconds - TOLERANCE):
+        detail = f"`duration` is {utterance.duration:g} s, of audio there are {seconds:.3f} s: {path}"
+        return Finding("duration disagrees with the audio", "error", where, detail)
+    if min(seconds, utterance.duration) < MIN_DURATION:
+        detail = f"{seconds:.3f} s, encoders need {MIN_DURATION:g} s: {path}"
+        return Finding("audio too short", "error", where, detail)
+    return Finding("silent audio", "warning", where, f"all samples are zero: {path}") if silent else None

@@ -1,0 +1,174 @@
+"""One fault of each kind is found, with file and line; a sound dataset has none."""
+
+import json
+
+import numpy as np
+import pytest
+import soundfile
+
+from ctcdro.data.checking import check_dataset
+from layouts import tone, write_audio, write_lines
+
+
+def record(name, text="ahoj", lang="ces", duration=1.0, **others):
+    return {"audio_filepath": f"{name}.wav", "duration": duration, "text": text, "lang": lang, **others}
+
+
+def dataset(folder, train, dev=(), test=()):
+    """Writes manifests, and the audio of one second that they name, unless it is there."""
+    for split, records in {"train": train, "dev": dev, "test": test}.items():
+        if records:
+            write_lines(
+                folder / f"{split}.jsonl", [one if isinstance(one, str) else json.dumps(one) for one in records]
+            )
+        for one in records:
+            if (
+                isinstance(one, dict)
+                and not (folder / one["audio_filepath"]).exists()
+                and "gone" not in one["audio_filepath"]
+            ):
+                write_audio(folder / one["audio_filepath"], 1.0)
+    return folder
+
+
+def found(folder, **options):
+    report = check_dataset(folder, **options)
+    return {(one.kind, one.severity, one.where.removeprefix(f"{folder}/")) for one in report.findings}
+
+
+SOUND = {
+    "train": [record("t1", "ahoj"), record("t2", "hola", "spa")],
+    "dev": [record("d1", "haj")],
+    "test": [record("e1", "jo")],
+}
+
+
+def test_a_sound_dataset_has_no_findings(tmp_path):
+    report = check_dataset(dataset(tmp_path, **SOUND))
+    assert report.findings == []
+    assert report.statistics["train"]["ces"].num_utterances == 1
+    assert {name: list(seconds) for name, seconds in report.durations.items()} == {"ces": [1.0], "spa": [1.0]}
+
+
+def test_statistics_are_means_and_deviations_by_language(tmp_path):
+    write_audio(tmp_path / "long.wav", 2.0)
+    dataset(tmp_path, [record("t1", "ahoj"), record("long", "ahoj ahoj", duration=2.0)])
+    one = check_dataset(tmp_path).statistics["train"]["ces"]
+    assert (one.duration_mean, one.duration_deviation) == (1.5, 0.5)
+    assert (one.characters_mean, one.characters_deviation) == (6.5, 2.5)
+    assert one.hours == pytest.approx(3 / 3600)
+
+
+def broken_body(path):
+    """A file whose header reads and whose body does not."""
+    soundfile.write(path, tone(1.0), 16_000, format="FLAC")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3 :] = bytes(len(content) - len(content) // 3)
+    path.write_bytes(content)
+
+
+def cut_off(path):
+    write_audio(path, 1.0)
+    path.write_bytes(path.read_bytes()[:12_000])
+
+
+def test_one_fault_of_each_kind_is_found_with_file_and_line(tmp_path):
+    soundfile.write(tmp_path / "short.wav", tone(0.01), 16_000)
+    soundfile.write(tmp_path / "silent.wav", np.zeros(16_000), 16_000)
+    (tmp_path / "text.wav").write_text("no audio")
+    write_audio(tmp_path / "longer.wav", 1.5)
+    write_audio(tmp_path / "stretches.wav", 3.0)
+    broken_body(tmp_path / "body.wav")
+    cut_off(tmp_path / "cut.wav")
+    soundfile.write(tmp_path / "nan.wav", np.full(16_000, np.nan), 16_000, subtype="FLOAT")
+    train = [
+        record("t1", "ahoj", id="a"),
+        record("t2", "hola", "spa", id="a"),
+        "{not json",
+        record("t4", lang="") | {"lang": ""},
+        record("gone"),
+        record("text"),
+        record("body"),
+        record("cut"),
+        record("nan"),
+        record("longer"),
+        record("stretches", offset=0.5),
+        record("stretches", offset=2.5),
+        record("short", duration=0.01, text=""),
+        record("silent"),
+        record("t15", "aa" * 8, duration=1.0),
+        record("t16", "dobrý|den"),
+        record("t17", "dobrý\u00a0den"),
+        record("t18", lang="a b"),
+    ]
+    dev = [record("d1", "ahoj"), record("d2", "xylo"), record("d3", "hej", "swe")]
+    report = check_dataset(dataset(tmp_path, train, dev))
+    found = {(one.kind, one.severity, one.where.removeprefix(f"{tmp_path}/")) for one in report.findings}
+    assert found >= {
+        ("same id again", "warning", "train.jsonl:2"),
+        ("malformed line", "error", "train.jsonl:3"),
+        ("malformed line", "error", "train.jsonl:4"),
+        ("missing audio", "error", "train.jsonl:5"),
+        ("unreadable audio", "error", "train.jsonl:6"),
+        ("unreadable audio", "error", "train.jsonl:7"),
+        ("unreadable audio", "error", "train.jsonl:9"),
+        ("duration disagrees with the audio", "error", "train.jsonl:10"),
+        ("duration disagrees with the audio", "error", "train.jsonl:12"),
+        ("audio too short", "error", "train.jsonl:13"),
+        ("empty transcript", "error", "train.jsonl:13"),
+        ("silent audio", "warning", "train.jsonl:14"),
+        ("transcript too long for CTC", "error", "train.jsonl:15"),
+        ("unusable character", "error", "train.jsonl:16"),
+        ("unusable character", "error", "train.jsonl:17"),
+        ("malformed line", "error", "train.jsonl:18"),
+        ("same text in two splits", "warning", "dev.jsonl:1"),
+        ("character unseen in training", "warning", "dev.jsonl:2"),
+        ("language without training data", "error", "dev.jsonl:3"),
+        ("no test data", "warning", "test.jsonl"),
+    }
+    cut = [one for one in report.findings if one.where.endswith("train.jsonl:8")]
+    assert [one.severity for one in cut] == ["error"]
+    sound = {"train.jsonl:1", "train.jsonl:11"}
+    assert not sound & {where for kind, _, where in found}
+    assert len(report.errors) == sum(severity == "error" for _, severity, _ in found)
+    assert json.loads(report.to_json())["errors"] == len(report.errors)
+
+
+def test_a_body_that_cannot_be_read_needs_decoding_to_be_found(tmp_path):
+    broken_body(tmp_path / "body.wav")
+    folder = dataset(tmp_path, [record("t1"), record("body")])
+    assert ("unreadable audio", "error", "train.jsonl:2") in found(folder)
+    assert not any(kind == "unreadable audio" for kind, _, _ in found(folder, decode=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"), [("abcdefghi", True), ("abcdefghij", False), ("aabcdefg", True), ("aabbcdef", False)]
+)
+def test_ctc_needs_a_frame_for_each_label_and_one_between_equal_ones(tmp_path, text, fits):
+    folder = dataset(tmp_path, [record("t1", text)])
+    assert any(kind == "transcript too long for CTC" for kind, _, _ in found(folder, frame_rate=10.0)) is not fits
+
+
+def test_groups_of_other_fields_must_be_told(tmp_path):
+    folder = dataset(tmp_path, [record("t1", corpus="cv"), record("t2")])
+    assert ("no group", "error", "train.jsonl:2") in found(folder, group_by="lang, corpus")
+    assert list(check_dataset(folder, group_by="lang,corpus").durations) == ["ces/cv"]
+
+
+def test_resampled_and_stereo_audio_is_no_fault(tmp_path):
+    soundfile.write(tmp_path / "t1.wav", np.stack([tone(1.0, 44_100)] * 2, axis=1), 44_100)
+    assert {kind for kind, *_ in found(dataset(tmp_path, [record("t1")]))} == {"no dev data", "no test data"}
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
+def test_frame_rates_that_cannot_be_are_refused(tmp_path, rate):
+    with pytest.raises(ValueError, match="`frame_rate` must be positive"):
+        check_dataset(dataset(tmp_path, **SOUND), frame_rate=rate)
+
+
+def test_a_folder_without_dataset_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"no train\.jsonl in it"):
+        check_dataset(tmp_path)
+    (tmp_path / "train.jsonl").write_text("")
+    with pytest.raises(ValueError, match=r"train\.jsonl: no utterances"):
+        check_dataset(tmp_path)

@@ -1,0 +1,148 @@
+"""The command line, run as users run it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ctcdro
+from ctcdro import Manifest
+from layouts import LAYOUTS, SPLITS, HuggingFace, Spoken
+
+SPOKEN = [
+    Spoken(split, lang, f"{lang}_{split}_{number}", f"ahoj {split} {number}")
+    for split in SPLITS
+    for lang in ("ces", "deu")
+    for number in range(2)
+]
+
+
+def run(*arguments, cwd=None):
+    command = [sys.executable, "-c", "from ctcdro.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+def lists(root, pattern):
+    return [part for split in SPLITS for part in (f"--{split}", root / pattern.format(split))]
+
+
+ARGUMENTS = {
+    "ml-superb": lambda root: ["ml-superb", root, "--pairs", "ces:commonvoice,deu:commonvoice"],
+    "common-voice": lambda root: ["common-voice", root],
+    "fleurs": lambda root: ["fleurs", root, "--languages", "ces,deu"],
+    "kaldi": lambda root: ["kaldi", *lists(root, "{}")],
+    "nemo": lambda root: ["nemo", *lists(root, "{}.json")],
+    "lhotse-cuts": lambda root: ["lhotse", *lists(root, "cuts_{}.jsonl.gz")],
+    "lhotse-recordings": lambda root: [
+        "lhotse",
+        *lists(root, "recordings_{}.jsonl"),
+        *lists(root, "supervisions_{}.jsonl"),
+    ],
+    "huggingface": lambda root: ["huggingface", root, "--id-column", "key"],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def test_prepare_makes_a_dataset_that_check_finds_sound(layout, tmp_path):
+    layout.write(tmp_path / "corpus", SPOKEN)
+    done = run("prepare", *ARGUMENTS[layout.name](tmp_path / "corpus"), "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert f"Dataset: {tmp_path / 'out'}" in done.stdout.replace("\n", "")
+    assert [len(Manifest.read(tmp_path / "out" / f"{split}.jsonl")) for split in SPLITS] == [4, 4, 4]
+    checked = run("check", tmp_path / "out", "--json", "--figure", tmp_path / "lengths.png")
+    report = json.loads(checked.stdout)
+    assert (checked.returncode, report["errors"]) == (0, 0), report["findings"]
+    assert (tmp_path / "lengths.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_check_ends_with_one_and_shows_the_place_of_what_is_wrong(tmp_path):
+    layout = LAYOUTS[0]
+    layout.write(tmp_path / "corpus", SPOKEN)
+    assert run("prepare", *ARGUMENTS[layout.name](tmp_path / "corpus"), "-o", tmp_path / "out").returncode == 0
+    Path(Manifest.read(tmp_path / "out" / "train.jsonl")[1].audio_filepath).unlink()
+    done = run("check", tmp_path / "out")
+    assert done.returncode == 1
+    assert f"{tmp_path / 'out' / 'train.jsonl'}:2: " in done.stdout
+    assert "error: missing audio (1)" in done.stdout
+
+
+def test_what_is_wrong_comes_in_one_line_without_traceback(tmp_path):
+    done = run("check", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("ctcdro: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ml-superb", "--set", "set1", "--out", "o"], "give the folder of the corpora, or --copy"),
+        (["ml-superb", ".", "--out", "o"], "give one of --set and --pairs"),
+        (["ml-superb", ".", "--set", "set9", "--out", "o"], "--set must be one of set1"),
+        (["ml-superb", ".", "--set", "set1", "--out", "o"], "commonvoice/ces is not there"),
+        (["common-voice", ".", "--out", "o"], "no train.tsv in it"),
+        (["huggingface", "nowhere/nothing", "--out", "o"], "cannot be loaded"),
+    ],
+)
+def test_wrong_use_says_what_to_do(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    done = run("prepare", *arguments, cwd=tmp_path)
+    assert done.returncode != 0
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "o" / "train.jsonl").exists()
+
+
+def test_the_copy_of_ml_superb_is_an_option(tmp_path):
+    HuggingFace().write(tmp_path / "copy", SPOKEN)
+    done = run("prepare", "ml-superb", "--copy", tmp_path / "copy", "--pairs", "all", "--out", tmp_path / "out")
+    assert "no column id" in done.stderr
+
+
+def test_synthetic_speech_is_made_again_to_the_byte_and_checked_sound(tmp_path):
+    options = [
+        "--languages",
+        "ces,kor",
+        "--minutes",
+        "0.2:0.1:0.1",
+        "--duration",
+        "kor=1.5:0.3",
+        "--noise",
+        "ces=10:20",
+    ]
+    contents = []
+    for name, workers in (("one", 1), ("two", 2)):
+        done = run("prepare", "synthetic", "--out", tmp_path / name, *options, "--num-workers", workers)
+        assert done.returncode == 0, done.stderr
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        contents.append({str(path.relative_to(tmp_path / name)): path.read_bytes() for path in files})
+    assert contents[0] == contents[1]
+    assert len(contents[0]) > 20
+    assert run("check", tmp_path / "one").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--languages", "heb"], "No speech can be made for 'heb': eSpeak NG reads Hebrew"),
+        (["--languages", "ces", "--duration", "4"], "--duration must be 2 numbers with : between"),
+        (["--languages", "ces", "--words", "few"], "--words must be a whole number"),
+        (["--languages", "ces", "--room", "cmn=1"], "--room cmn=1: no language cmn (there are ces)"),
+        (["--languages", "ces", "--noise", "20:10"], "`snr` must be two numbers, the smaller first"),
+    ],
+)
+def test_wrong_options_of_synthetic_speech_say_what_to_do(options, message, tmp_path):
+    done = run("prepare", "synthetic", "--out", tmp_path / "out", *options)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_the_version_is_that_of_the_package():
+    assert run("--version").stdout.strip() == ctcdro.__version__
+
+
+def test_help_needs_neither_torch_nor_numpy():
+    program = "import sys; from ctcdro import cli; assert not {'torch', 'numpy', 'soundfile'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
