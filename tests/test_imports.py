@@ -47,9 +47,11 @@ MAY_IMPORT = {
     "data/acoustics": set(),
     "data/espeak": set(),
     "data/sentences": {"data/voices", "vocab"},
-    "data/rendering": {"data/acoustics", "data/espeak", "data/recipe"},
+    "data/rendering": {"data/acoustics", "data/espeak", "data/recipe", "files"},
     "data/planning": {"data/recipe", "data/rendering", "data/sentences", "data/voices"},
-    "data/synthetic": {"data/planning", "data/recipe", "data/rendering", "data/voices", "utterance"},
+    "data/synthetic": {
+        *("data/planning", "data/recipe", "data/rendering", "data/voices", "files", "progress", "utterance"),
+    },
     "data/loading": {"data/audio", "utterance", "vocab"},
     "data/checking": {
         *("data/audio", "data/json_records", "data/parallel", "data/preparing", "data/statistics"),

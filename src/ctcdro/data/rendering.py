@@ -15,6 +15,7 @@ Workers import neither torch nor anything that does.
 from __future__ import annotations
 
 import gc
+import io
 import json
 import os
 import selectors
@@ -34,6 +35,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..files import write_bytes_whole
 from .acoustics import add_noise, add_room, set_level
 from .espeak import ESpeak
 from .recipe import SHORTEST
@@ -274,13 +276,13 @@ def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: Say) -> npt.ND
 
 def _write(path: str, samples: npt.NDArray[np.int16]) -> None:
     # WAV, since FLAC takes three times as long to write and six times as long to read, and saves a quarter of the size.
-    unfinished = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}")
-    with wave.open(unfinished, "wb") as file:
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(SAMPLE_RATE)
         file.writeframes(samples.tobytes())
-    os.replace(unfinished, path)
+    write_bytes_whole(path, content.getvalue())
 
 
 def num_samples(path: Path) -> int | None:

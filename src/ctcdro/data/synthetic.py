@@ -19,14 +19,15 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+from ..files import PathLike
+from ..progress import Track, untracked
 from ..utterance import Manifest, Utterance
 from .planning import SPLITS, Key, Sentence, plan, rng_of
 from .recipe import DEMO, Recipe
@@ -40,11 +41,11 @@ PACKAGES = ("babel", "espeakng_loader", "gflanguages", "soxr", "wordfreq")
 
 
 def make_corpus(
-    out: str | os.PathLike[str],
+    out: PathLike,
     recipes: Mapping[str, Recipe],
     seed: int = 0,
     num_workers: int | None = None,
-    track: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda iterable, description, total: iterable,
+    track: Track = untracked,
 ) -> dict[str, Manifest]:
     """Makes audio and the manifests `train.jsonl`, `dev.jsonl` and `test.jsonl` below `out`.
 
@@ -53,7 +54,7 @@ def make_corpus(
         recipes: by language, as ISO 639-3 code.
         seed: of words, speakers, rooms and noise.
         num_workers: processes; by default as many as there are processors.
-        track: shows progress: called with an iterable, a description and a number, returns the iterable.
+        track: shows progress.
 
     Returns:
         The manifests, by split.
@@ -126,9 +127,7 @@ def _job(key: Key, sentence: Sentence, recipe: Recipe, seed: int, folder: Path) 
     return replace(job, path=str(folder / "audio" / key[0] / f"{key[0]}-{digest}.wav"))
 
 
-def _render(
-    jobs: Mapping[Key, Say], pool: Pool, track: Callable[[Iterable[Any], str, int], Iterable[Any]]
-) -> dict[Key, int]:
+def _render(jobs: Mapping[Key, Say], pool: Pool, track: Track) -> dict[Key, int]:
     """Makes the files that are not there; returns the number of samples of each."""
     for folder in {Path(str(job.path)).parent for job in jobs.values()}:
         folder.mkdir(parents=True, exist_ok=True)
@@ -138,12 +137,12 @@ def _render(
     lengths = {key: length for key, length in there.items() if length}
     missing = [key for key in jobs if key not in lengths]
     answers = pool.run([jobs[key] for key in missing])
-    for number, length in track(answers, "Making speech", len(missing)):
+    for number, length in track(answers, "making speech", len(missing)):
         lengths[missing[number]] = length
     return lengths
 
 
-def _utterance(key: Key, sentence: Sentence, job: Say, length: int, out: str | os.PathLike[str]) -> Utterance:
+def _utterance(key: Key, sentence: Sentence, job: Say, length: int, out: PathLike) -> Utterance:
     name = Path(str(job.path)).name
     return Utterance(
         audio_filepath=os.path.join(out, "audio", key[0], name),
