@@ -1,12 +1,13 @@
 """One fault of each kind is found, with file and line; a sound dataset has none."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 import soundfile
 
-from ctcdro.data.checking import check_dataset
+from ctcdro.data.checking import check_dataset, num_frames
 from layouts import tone, write_audio, write_lines
 
 
@@ -100,8 +101,10 @@ def test_one_fault_of_each_kind_is_found_with_file_and_line(tmp_path):
         record("t16", "dobrý|den"),
         record("t17", "dobrý\u00a0den"),
         record("t18", lang="a b"),
+        record("half", "x\ud83dy"),
+        record("t20", duration=5.0),
     ]
-    dev = [record("d1", "ahoj"), record("d2", "xylo"), record("d3", "hej", "swe")]
+    dev = [record("d1", "ahoj"), record("d2", "xylo"), record("d3", "hej", "swe"), record("t1", "oj", id="a")]
     report = check_dataset(dataset(tmp_path, train, dev))
     found = {(one.kind, one.severity, one.where.removeprefix(f"{tmp_path}/")) for one in report.findings}
     assert found >= {
@@ -112,7 +115,7 @@ def test_one_fault_of_each_kind_is_found_with_file_and_line(tmp_path):
         ("unreadable audio", "error", "train.jsonl:6"),
         ("unreadable audio", "error", "train.jsonl:7"),
         ("unreadable audio", "error", "train.jsonl:9"),
-        ("duration disagrees with the audio", "error", "train.jsonl:10"),
+        ("duration disagrees with the audio", "warning", "train.jsonl:10"),
         ("duration disagrees with the audio", "error", "train.jsonl:12"),
         ("audio too short", "error", "train.jsonl:13"),
         ("empty transcript", "error", "train.jsonl:13"),
@@ -121,8 +124,12 @@ def test_one_fault_of_each_kind_is_found_with_file_and_line(tmp_path):
         ("unusable character", "error", "train.jsonl:16"),
         ("unusable character", "error", "train.jsonl:17"),
         ("malformed line", "error", "train.jsonl:18"),
+        ("malformed line", "error", "train.jsonl:19"),
+        ("duration disagrees with the audio", "error", "train.jsonl:20"),
         ("same text in two splits", "warning", "dev.jsonl:1"),
-        ("character unseen in training", "warning", "dev.jsonl:2"),
+        ("characters unseen in training", "warning", "dev.jsonl:2"),
+        ("same audio in two splits", "warning", "dev.jsonl:4"),
+        ("same id again", "warning", "dev.jsonl:4"),
         ("language without training data", "error", "dev.jsonl:3"),
         ("no test data", "warning", "test.jsonl"),
     }
@@ -149,10 +156,50 @@ def test_ctc_needs_a_frame_for_each_label_and_one_between_equal_ones(tmp_path, t
     assert any(kind == "transcript too long for CTC" for kind, _, _ in found(folder, frame_rate=10.0)) is not fits
 
 
-def test_groups_of_other_fields_must_be_told(tmp_path):
-    folder = dataset(tmp_path, [record("t1", corpus="cv"), record("t2")])
-    assert ("no group", "error", "train.jsonl:2") in found(folder, group_by="lang, corpus")
+def test_groups_of_other_fields_must_be_told_and_be_in_training(tmp_path):
+    train = [record("t1", corpus="cv"), record("t2")]
+    folder = dataset(tmp_path, train, [record("d1", corpus="cv"), record("d2", corpus="x")])
+    faults = {one for one in found(folder, group_by="lang, corpus") if one[0] == "no group"}
+    assert faults == {("no group", "error", "train.jsonl:2"), ("no group", "error", "dev.jsonl:2")}
     assert list(check_dataset(folder, group_by="lang,corpus").durations) == ["ces/cv"]
+
+
+def test_stretches_of_one_file_are_no_fault(tmp_path):
+    write_audio(tmp_path / "a.wav", 3.0)
+    records = [record("a", "ahoj"), record("./a", "hej", offset=1.0), record("a", "hoj", offset=2.0)]
+    assert {kind for kind, *_ in found(dataset(tmp_path, records))} == {"no dev data", "no test data"}
+
+
+def test_a_line_that_is_not_text_does_not_end_the_check(tmp_path):
+    folder = dataset(tmp_path, [record("t1"), record("t2")])
+    content = (folder / "train.jsonl").read_bytes()
+    (folder / "train.jsonl").write_bytes(b"\xff\xfe\n" + content)
+    assert ("malformed line", "error", "train.jsonl:1") in found(folder)
+    (folder / "train.jsonl").write_bytes(b"\xff\xfe\n")
+    with pytest.raises(ValueError, match=r"no utterances in it. The first fault is at .*train\.jsonl:1: not UTF-8"):
+        check_dataset(folder)
+
+
+def test_an_empty_split_is_told(tmp_path):
+    folder = dataset(tmp_path, [record("t1")])
+    (folder / "dev.jsonl").write_text("")
+    assert ("no dev data", "warning", "dev.jsonl") in found(folder)
+
+
+def test_pipes_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.wav")
+    assert ("unreadable audio", "error", "train.jsonl:1") in found(dataset(tmp_path, [record("pipe")]))
+
+
+def test_near_silence_is_silence(tmp_path):
+    soundfile.write(tmp_path / "t1.wav", np.full(16_000, 2e-5), 16_000, subtype="FLOAT")
+    assert ("silent audio", "warning", "train.jsonl:1") in found(dataset(tmp_path, [record("t1")]))
+
+
+@pytest.mark.parametrize(("seconds", "rate", "frames"), [(1.0, 50, 49), (1.16, 25, 29), (0.025, 50, 1), (0.02, 50, 0)])
+def test_frames_are_those_of_a_window_of_25_ms(seconds, rate, frames):
+    assert num_frames(seconds, rate) == frames
+    assert num_frames(1e300, rate) > frames
 
 
 def test_resampled_and_stereo_audio_is_no_fault(tmp_path):

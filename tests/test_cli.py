@@ -1,8 +1,10 @@
 """The command line, run as users run it."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -70,7 +72,7 @@ def test_check_ends_with_one_and_shows_the_place_of_what_is_wrong(tmp_path):
 
 def test_what_is_wrong_comes_in_one_line_without_traceback(tmp_path):
     done = run("check", tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("ctcdro: ")
     assert len(done.stderr.strip().splitlines()) == 1
 
@@ -81,7 +83,10 @@ def test_what_is_wrong_comes_in_one_line_without_traceback(tmp_path):
         (["ml-superb", "--set", "set1", "--out", "o"], "give the folder of the corpora, or --copy"),
         (["ml-superb", ".", "--out", "o"], "give one of --set and --pairs"),
         (["ml-superb", ".", "--set", "set9", "--out", "o"], "--set must be one of set1"),
-        (["ml-superb", ".", "--set", "set1", "--out", "o"], "commonvoice/ces is not there"),
+        (
+            ["ml-superb", ".", "--set", "set1", "--out", "o"],
+            "no corpora in it; expected folders such as",
+        ),
         (["common-voice", ".", "--out", "o"], "no train.tsv in it"),
         (["huggingface", "nowhere/nothing", "--out", "o"], "cannot be loaded"),
     ],
@@ -127,16 +132,60 @@ def test_synthetic_speech_is_made_again_to_the_byte_and_checked_sound(tmp_path):
     ("options", "message"),
     [
         (["--languages", "heb"], "No speech can be made for 'heb': eSpeak NG reads Hebrew"),
-        (["--languages", "ces", "--duration", "4"], "--duration must be 2 numbers with : between"),
+        (["--languages", "ces", "--duration", "4"], "--duration must be 2 numbers with : between, as 4:1.5, or cmn="),
         (["--languages", "ces", "--words", "few"], "--words must be a whole number"),
         (["--languages", "ces", "--room", "cmn=1"], "--room cmn=1: no language cmn (there are ces)"),
-        (["--languages", "ces", "--noise", "20:10"], "`snr` must be two numbers, the smaller first"),
+        (["--languages", "ces", "--noise", "20:10"], "--noise must be two numbers from -30 to 100, the smaller first"),
     ],
 )
 def test_wrong_options_of_synthetic_speech_say_what_to_do(options, message, tmp_path):
     done = run("prepare", "synthetic", "--out", tmp_path / "out", *options)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert message in done.stderr
+
+
+def test_ctrl_c_says_that_the_command_goes_on(tmp_path):
+    command = [sys.executable, "-m", "ctcdro", "prepare", "synthetic", "--out", str(tmp_path / "out")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        deadline = time.monotonic() + 60
+        while not list((tmp_path / "out").glob("audio/*/*.wav")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "ctcdro: stopped. The same command goes on" in said
+    assert "Traceback" not in said
+
+
+def test_commands_to_the_terminal_are_shown_not_sent(tmp_path):
+    record = {"audio_filepath": "a\x1b[2J.wav", "duration": 1.0, "text": "[red]ahoj :fire:", "lang": "ces"}
+    (tmp_path / "train.jsonl").write_text(json.dumps(record) + "\n")
+    done = run("check", tmp_path)
+    assert "\x1b" not in done.stdout
+    assert "a\\x1b[2J.wav" in done.stdout
+
+
+def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "train.jsonl").write_text("{}\n")
+    done = run("check", tmp_path, "--figure", tmp_path / "nowhere" / "a.png")
+    assert done.returncode == 2
+    assert "there is no such folder" in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_what_was_not_there_is_told_and_noted(tmp_path):
+    LAYOUTS[0].write(tmp_path / "corpus", SPOKEN)
+    arguments = [
+        "ml-superb",
+        tmp_path / "corpus",
+        "--pairs",
+        "ces:commonvoice,cmn:fleurs",
+        "--skip-missing",
+        "--strict",
+    ]
+    done = run("prepare", *arguments, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "1 corpus not there" in done.stdout
+    assert json.loads((tmp_path / "out" / "dataset.json").read_text())["pairs"] == ["ces:commonvoice", "cmn:fleurs"]
 
 
 def test_the_version_is_that_of_the_package():

@@ -1,7 +1,13 @@
 """Datasets of the library `datasets`: columns, splits, and where audio is put."""
 
-import pytest
+import io
+from pathlib import Path
 
+import numpy as np
+import pytest
+import soundfile
+
+from ctcdro.data.audio import header
 from ctcdro.data.huggingface import Columns, read_huggingface
 from ctcdro.data.preparing import prepare
 from layouts import SPLITS, HuggingFace, Spoken, write_audio
@@ -34,6 +40,50 @@ def test_ids_that_differ_in_what_file_names_cannot_have_stay_two_files(tmp_path)
     assert [one.duration for one in done.manifests["train"]] == pytest.approx([0.1, 0.2, 0.3, 0.4])
     assert len(list(out.rglob("*.flac"))) == 4
     assert len(list(tmp_path.rglob("*.flac"))) == 4, "nothing is written outside"
+
+
+def test_an_id_that_comes_twice_keeps_its_own_audio(tmp_path):
+    spoken = [Spoken("train", "ces", "x", "sto", seconds=1.0), Spoken("train", "ces", "x", "dvě stě", seconds=2.0)]
+    HuggingFace().write(tmp_path / "hub", spoken)
+    done = prepare(read_huggingface(str(tmp_path / "hub"), tmp_path / "out", Columns(id="key")), tmp_path / "out", {})
+    assert [(one.text, one.duration) for one in done.manifests["train"]] == [("sto", 1.0)]
+    assert header(done.manifests["train"][0].audio_filepath).duration == 1.0
+
+
+def test_another_dataset_does_not_get_the_audio_of_the_one_before(tmp_path):
+    for name, seed in (("one", 0), ("two", 1)):
+        rows = [{"audio": noise(seed), "text": name, "language": "ces"}]
+        save_rows(tmp_path / name, rows)
+        found = read_huggingface(str(tmp_path / name), tmp_path / "out")
+        done = prepare(found, tmp_path / "out", {}, overwrite=True)
+        assert Path(done.manifests["train"][0].audio_filepath).read_bytes() == rows[0]["audio"]["bytes"]
+
+
+def test_a_dataset_without_splits_is_for_training(tmp_path):
+    import datasets
+
+    rows = [{"audio": noise(0), "text": "ahoj", "language": "ces"}]
+    datasets.Dataset.from_list(rows).cast_column("audio", datasets.Audio()).save_to_disk(str(tmp_path / "hub"))
+    assert [one.split for one in read_huggingface(str(tmp_path / "hub"), tmp_path / "out")] == ["train"]
+
+
+def test_texts_that_are_none_are_left_out(tmp_path):
+    save_rows(tmp_path / "hub", [{"audio": noise(0), "text": 7, "language": "ces"}])
+    [dropped] = read_huggingface(str(tmp_path / "hub"), tmp_path / "out")
+    assert dropped.reason == "malformed line"
+
+
+def noise(seed):
+    file = io.BytesIO()
+    soundfile.write(file, np.random.default_rng(seed).uniform(-0.5, 0.5, 16_000), 16_000, format="WAV")
+    return {"bytes": file.getvalue(), "path": None}
+
+
+def save_rows(folder, rows):
+    import datasets
+
+    part = datasets.Dataset.from_list(rows).cast_column("audio", datasets.Audio())
+    datasets.DatasetDict(train=part).save_to_disk(str(folder))
 
 
 def test_one_language_can_be_given_to_all(tmp_path):

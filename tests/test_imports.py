@@ -50,13 +50,34 @@ MAY_IMPORT = {
     "data/rendering": {"data/acoustics", "data/espeak", "data/recipe", "files"},
     "data/planning": {"data/recipe", "data/rendering", "data/sentences", "data/voices"},
     "data/synthetic": {
-        *("data/planning", "data/recipe", "data/rendering", "data/voices", "files", "progress", "utterance"),
+        *("data/planning", "data/preparing", "data/recipe", "data/rendering", "data/voices", "files", "progress"),
+        "utterance",
     },
     "data/loading": {"data/audio", "utterance", "vocab"},
     "data/checking": {
         *("data/audio", "data/json_records", "data/parallel", "data/preparing", "data/statistics"),
         *("files", "progress", "utterance", "vocab"),
     },
+    "metrics": {"vocab"},
+    "significance": {"metrics"},
+    "transcripts": {"files"},
+    "config": {"files"},
+    "checkpoints": set(),
+    "runfolder": {"files"},
+    "stream": {"data/loading", "planned"},
+    "decoding": {"data/loading", "model", "progress", "transcripts", "utterance", "vocab"},
+    "run": {
+        *("checkpoints", "config", "data/loading", "model", "objectives", "planned", "runfolder", "sampling", "stream"),
+        *("utterance", "vocab"),
+    },
+    "training": {"config", "ctc", "data/audio", "decoding", "files", "metrics", "run", "runfolder"},
+    "evaluation": {
+        *("config", "data/audio", "decoding", "files", "metrics", "model", "progress", "runfolder", "transcripts"),
+        "utterance",
+    },
+    "cli_score": {"cli_shown", "files", "metrics", "significance", "transcripts"},
+    "cli_run": {"cli_score", "cli_shown", "config", "evaluation", "run", "runfolder", "training"},
+    "__main__": {"cli"},
     "report/__init__": set(),
     "report/plots": {"files"},
     "cli_recipes": {"data/recipe"},
@@ -66,7 +87,10 @@ MAY_IMPORT = {
         *("data/lhotse", "data/ml_superb", "data/ml_superb_sets", "data/nemo", "data/recipe", "data/synthetic"),
         "cli_recipes",
     },
-    "cli": {"__init__", "__version__", "cli_prepare", "cli_shown", "data/checking", "report/plots"},
+    "cli": {
+        *("__init__", "__version__", "cli_prepare", "cli_run", "cli_score", "cli_shown", "data/checking"),
+        "report/plots",
+    },
 }
 
 

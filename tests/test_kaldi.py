@@ -22,7 +22,7 @@ def test_commands_are_refused_and_not_run(tmp_path, monkeypatch, command):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("location", ["raw.ark:1234", "raw.ark", "-", ""])
+@pytest.mark.parametrize("location", ["raw.ark:1234", "raw.ark", "-", "", "http://host/a.wav"])
 def test_archives_and_streams_are_refused(tmp_path, location):
     write(tmp_path, wav_scp=[f"u1 {location}"], text=["u1 ahoj"])
     with pytest.raises(ValueError, match=r"wav\.scp:1: expected the path of an audio file"):
@@ -33,7 +33,7 @@ def test_segments_are_stretches_of_recordings(tmp_path):
     write(
         tmp_path,
         wav_scp=["rec a.wav"],
-        segments=["u1 rec 0.5 1.75", "u2 rec 2 -1", "u3 rec 2.5 3.5", "u4 nowhere 0 1"],
+        segments=["u1 rec 0.5 1.75 0", "u2 rec 2 -1", "u3 rec 2.5 3.75", "u4 nowhere 0 1"],
         text=["u1 ahoj", "u2 ahoj ahoj", "u3 beyond", "u4 nowhere"],
     )
     done = prepare(read_kaldi({"train": [tmp_path]}, lang="ces"), tmp_path / "out", {})

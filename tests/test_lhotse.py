@@ -66,6 +66,12 @@ def test_cuts_without_recording_or_supervision_are_left_out_and_named(tmp_path):
     ]
 
 
+def test_supervisions_without_id_are_not_one_and_the_same(tmp_path):
+    nameless = {key: value for key, value in lhotse_supervision(ONE).items() if key != "id"}
+    done = prepared(tmp_path, cut(nameless, nameless | {"start": 1.0, "duration": 1.0}))
+    assert [one.id for one in done.manifests["train"]] == [None, None]
+
+
 def test_one_language_can_be_given_to_all_that_tell_none(tmp_path):
     done = prepared(tmp_path, cut(lhotse_supervision(ONE) | {"language": None}), lang="slk", corpus="mine")
     assert [(one.lang, one.corpus) for one in done.manifests["train"]] == [("slk", "mine")]

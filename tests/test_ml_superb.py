@@ -104,6 +104,9 @@ def test_googlei18n_is_whichever_folder_has_the_language(tmp_path):
 def test_japanese_in_another_folder_is_japanese(tmp_path):
     write(tmp_path, ("org_jpn", FLEURS, ["fleurs_jpn_1"]))
     assert find_pairs(tmp_path) == (("jpn", FLEURS),)
+    write(tmp_path, ("jpn", FLEURS, ["fleurs_jpn_2"]))
+    assert find_pairs(tmp_path) == (("jpn", FLEURS),)
+    assert next(read_ml_superb(tmp_path, [("jpn", FLEURS)])).id == "fleurs_jpn_2"
     assert {one.lang for one in read_ml_superb(tmp_path, [("jpn", FLEURS)])} == {"jpn"}
 
 
@@ -140,8 +143,12 @@ def test_a_pair_that_is_not_on_disk_is_named_with_those_that_are(tmp_path):
     write(tmp_path, ("ces", CV, ["cv_ces_1"]))
     with pytest.raises(ValueError, match=r"ces:fleurs \(of ces there is ces:commonvoice\)"):
         list(read_ml_superb(tmp_path, [("ces", CV), ("ces", FLEURS)]))
-    found = list(read_ml_superb(tmp_path, [("ces", CV), ("ces", FLEURS)], skip_missing=True))
+    missing, *found = read_ml_superb(tmp_path, [("ces", FLEURS), ("ces", CV)], skip_missing=True)
+    assert (missing.reason, missing.detail) == ("corpus not there", "ces:fleurs")
     assert {one.corpus for one in found} == {CV}
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no corpora in it"):
+        list(read_ml_superb(tmp_path / "empty", [("ces", CV)]))
 
 
 def test_the_profile_of_the_paper_keeps_what_its_authors_keep(tmp_path):
@@ -185,3 +192,5 @@ def test_the_copy_for_datasets_gives_the_same(tmp_path):
         assert comparable(ours.manifests[split]) == comparable(copied.manifests[split]) != []
         assert audio(ours.manifests[split]) == audio(copied.manifests[split])
     assert not list((tmp_path / "copied").rglob("*cmn*")), "audio that nobody asked for was written"
+    with pytest.raises(ValueError, match="nothing of ces:fleurs in it"):
+        list(read_ml_superb_copy(str(tmp_path / "copy"), tmp_path / "copied", [("ces", CV), ("ces", FLEURS)]))

@@ -16,6 +16,11 @@ def test_an_svg_names_the_groups_shortest_first(tmp_path):
     text = (tmp_path / "a.svg").read_text()
     assert "long (1)" in text
     assert "short (2)" in text
+    assert "0.6 ± 0.1 s" in text
+
+
+def test_names_that_look_like_formulas_are_drawn_as_they_are(tmp_path):
+    draw_lengths({r"a$\frac$": [1.0]}, tmp_path / "a.svg")
 
 
 @pytest.mark.parametrize("durations", [{}, {"ces": []}])

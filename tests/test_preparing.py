@@ -5,6 +5,8 @@ import json
 import pytest
 import soundfile
 
+from ctcdro import Manifest
+from ctcdro.data.audio import header
 from ctcdro.data.preparing import Listed, prepare
 from layouts import tone, write_audio
 
@@ -75,6 +77,50 @@ def test_reader_options_and_profile_are_noted(tmp_path):
     prepare([listed(tmp_path, 1)], tmp_path / "out", {"reader": "mine"}, profile="paper")
     note = json.loads((tmp_path / "out" / "dataset.json").read_text())
     assert note == {"reader": "mine", "profile": "paper"}
+
+
+def test_what_is_there_stays_until_all_is_read(tmp_path):
+    write_audio(tmp_path / "1.wav", 1.0)
+    items = [listed(tmp_path, 1), listed(tmp_path, 1, split="dev")]
+    prepare(items, tmp_path / "out", {})
+    before = (tmp_path / "out" / "train.jsonl").read_bytes()
+    (tmp_path / "1.wav").rename(tmp_path / "away.wav")
+    with pytest.raises(ValueError, match="no utterances for training are left"):
+        prepare(items, tmp_path / "out", {})
+    assert (tmp_path / "out" / "train.jsonl").read_bytes() == before
+    (tmp_path / "away.wav").rename(tmp_path / "1.wav")
+    (tmp_path / "out" / ".train.jsonl.123").write_text("left by a run that was killed")
+    prepare(items[:1], tmp_path / "out", {})
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "dataset.json",
+        "dropped.jsonl",
+        "train.jsonl",
+    ]
+
+
+def test_a_line_that_was_left_out_does_not_take_the_id_of_a_good_one(tmp_path):
+    write_audio(tmp_path / "2.wav", 1.0)
+    done = prepare([listed(tmp_path, 1, id="a"), listed(tmp_path, 2, id="a")], tmp_path / "out", {})
+    assert [one.reason for one in done.dropped] == ["missing audio"]
+    assert len(done.manifests["train"]) == 1
+
+
+@pytest.mark.parametrize("lang", ["zh CN", "[x]", ""])
+def test_languages_that_no_vocabulary_can_hold_are_left_out(tmp_path, lang):
+    write_audio(tmp_path / "1.wav", 1.0)
+    done = prepare([listed(tmp_path, 1), listed(tmp_path, 1, lang=lang)], tmp_path / "out", {})
+    assert [one.reason for one in done.dropped] == ["unusable language"]
+
+
+def test_audio_behind_a_link_is_the_audio_that_was_measured(tmp_path):
+    write_audio(tmp_path / "real" / "wav" / "a.wav", 1.0)
+    (tmp_path / "real" / "deep").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "link").symlink_to(tmp_path / "real" / "deep")
+    item = listed(tmp_path, 1, audio=str(tmp_path / "project" / "link" / ".." / "wav" / "a.wav"))
+    prepare([item], tmp_path / "out", {})
+    [utterance] = Manifest.read(tmp_path / "out" / "train.jsonl")
+    assert header(utterance.audio_filepath).duration == 1.0
 
 
 def test_stopping_in_the_middle_leaves_no_manifest(tmp_path):

@@ -168,17 +168,20 @@ def test_a_missing_package_is_named_with_the_extra(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"duration": 0}, "`duration` must be a positive number; got 0"),
-        ({"duration": 30.0}, "`duration` must be between 0.4 and 20.0 seconds; got 30.0"),
-        ({"spread": -1}, "`spread` must be zero or more seconds; got -1"),
-        ({"reverberation": float("nan")}, "`reverberation` must be zero or more seconds; got nan"),
-        ({"num_words": 1}, "`num_words` must be a whole number, 2 or more; got 1"),
-        ({"num_speakers": 2.5}, "`num_speakers` must be a whole number, 1 or more; got 2.5"),
-        ({"snr": 20}, "`snr` must be two numbers, the smaller first; got 20"),
-        ({"snr": (20, 10)}, r"`snr` must be two numbers, the smaller first; got \(20, 10\)"),
+        ({"duration": 0}, "`duration` must be a number from 0.4 to 20; got 0"),
+        ({"duration": 30.0}, "`duration` must be a number from 0.4 to 20; got 30.0"),
+        ({"spread": -1}, "`spread` must be a number from 0 to 20; got -1"),
+        ({"reverberation": float("nan")}, "`reverberation` must be a number from 0 to 10; got nan"),
+        ({"num_words": 1}, "`num_words` must be a whole number from 2 to 100,000; got 1"),
+        ({"num_speakers": 2.5}, "`num_speakers` must be a whole number from 1 to 1,000; got 2.5"),
+        ({"snr": 20}, "`snr` must be two numbers from -30 to 100, the smaller first; got 20"),
+        ({"snr": (20, 10)}, r"`snr` must be two numbers from -30 to 100, the smaller first; got \(20, 10\)"),
         ({"words_per_minute": None}, "`words_per_minute` must be two numbers"),
-        ({"words_per_minute": (20, 100)}, r"`words_per_minute` must be between 80 and 450; got \(20, 100\)"),
-        ({"dev_minutes": 0}, "`dev_minutes` must be a positive number; got 0"),
+        (
+            {"words_per_minute": (20, 100)},
+            r"`words_per_minute` must be two numbers from 80 to 450, the smaller first; got \(20, 100\)",
+        ),
+        ({"dev_minutes": -1}, "`dev_minutes` must be a number from 0 to 100000; got -1"),
     ],
 )
 def test_a_recipe_that_cannot_be_followed_is_refused(option, message):

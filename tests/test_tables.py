@@ -31,6 +31,15 @@ def test_languages_can_be_chosen_by_code_or_folder(layout, read, tmp_path):
 
 
 @pytest.mark.parametrize(("layout", "read"), [(CommonVoice(), read_common_voice), (Fleurs(), read_fleurs)])
+def test_folders_that_nobody_asked_for_do_not_matter(layout, read, tmp_path):
+    layout.write(tmp_path, SPOKEN)
+    write_lines(tmp_path / "backup" / "train.tsv", ["x"])
+    assert {one.lang for one in read(tmp_path, ["ces"])} == {"ces"}
+    with pytest.raises(ValueError, match="backup: the folder must be called after its language"):
+        list(read(tmp_path))
+
+
+@pytest.mark.parametrize(("layout", "read"), [(CommonVoice(), read_common_voice), (Fleurs(), read_fleurs)])
 def test_a_missing_table_is_named(layout, read, tmp_path):
     layout.write(tmp_path, SPOKEN)
     next(tmp_path.glob("cs*/test.tsv")).unlink()
@@ -56,6 +65,15 @@ def test_clips_of_old_releases_are_named_without_ending(tmp_path):
     done = prepare(read_common_voice(tmp_path), tmp_path / "out", {})
     assert done.dropped == []
     assert done.manifests["train"][0].speaker == "speaker"
+
+
+def test_audio_of_fleurs_that_is_not_unpacked_is_named(tmp_path):
+    Fleurs().write(tmp_path, SPOKEN)
+    (tmp_path / "cs_xx" / "audio" / "dev").rename(tmp_path / "cs_xx" / "audio" / "away")
+    with pytest.raises(ValueError, match=r"unpack dev\.tar\.gz"):
+        list(read_fleurs(tmp_path))
+    (tmp_path / "cs_xx" / "audio" / "away").rename(tmp_path / "cs_xx" / "dev")
+    assert prepare(read_fleurs(tmp_path), tmp_path / "out", {}).dropped == []
 
 
 def test_raw_sentences_of_fleurs_are_another_column(tmp_path):

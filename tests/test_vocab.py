@@ -135,9 +135,14 @@ def test_the_papers_profile_has_the_authors_greedy_brackets():
 
 
 def test_profiles_go_by_name():
-    assert set(PROFILES) == {"clean", "paper"}
-    with pytest.raises(ValueError, match="`profile` must be one of clean, paper; got 'cleen'"):
+    assert set(PROFILES) == {"clean", "paper", "none"}
+    with pytest.raises(ValueError, match="`profile` must be one of clean, none, paper; got 'cleen'"):
         normalise("a", "cleen")
+
+
+def test_what_clean_leaves_can_be_labels():
+    assert clean("a | b\x00c\u2028d\tẹ") == "a bc d ẹ"
+    Vocabulary.of([clean("a|b\x1b[2J")], ["ces"])
 
 
 def test_the_tokenizer_of_transformers_has_the_same_labels(tmp_path):

@@ -5,9 +5,8 @@ Modules that take long to import are imported by the commands that use them, so 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 try:
     import typer
@@ -16,6 +15,10 @@ except ImportError as error:
 
 from . import __version__
 from .cli_prepare import prepare
+from .cli_run import evaluate, train, transcribe
+from .cli_score import score
+
+INTERRUPTED = 130  # what typer ends with after Ctrl-C
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +28,8 @@ app = typer.Typer(
     help="Robust multilingual speech recognition with CTC-DRO.",
 )
 app.add_typer(prepare, name="prepare")
+for command in (train, evaluate, transcribe, score):
+    app.command()(command)
 
 
 @app.callback(invoke_without_command=True)
@@ -36,7 +41,9 @@ def about(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 @app.command()
 def check(
-    dataset: Annotated[Path, typer.Argument(help="Folder with train.jsonl, dev.jsonl, test.jsonl.")],
+    dataset: Annotated[
+        Path, typer.Argument(help="Folder with train.jsonl, dev.jsonl, test.jsonl.", exists=True, file_okay=False)
+    ],
     frame_rate: Annotated[
         float, typer.Option(help="Frames a second of the model's output: 25 for the paper's, 50 for wav2vec 2.0 alone.")
     ] = 25.0,
@@ -45,24 +52,27 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
     headers_only: Annotated[bool, typer.Option("--headers-only", help="Decode nothing: misses broken files.")] = False,
     max_shown: Annotated[int, typer.Option(help="Findings to print of each kind.")] = 10,
-    num_threads: Annotated[int | None, typer.Option(help="That read audio; by default one for each core.")] = None,
+    num_threads: Annotated[int | None, typer.Option(help="That read audio; default: one a core.", min=1)] = None,
 ) -> None:
     """Look for all that would break or bend training, and print statistics by language.
 
-    Ends with 1 if something would break training, 0 otherwise.
+    Ends with 1 if something would break training, with 2 if it could not be told, 0 otherwise.
     """
+    if figure is not None and not figure.absolute().parent.is_dir():
+        raise typer.BadParameter(f"--figure {figure}: there is no such folder.")
     from .cli_shown import check_shown, progress
     from .data.checking import check_dataset
 
     report = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, track=progress)
+    if as_json:
+        typer.echo(report.to_json())
+    else:
+        check_shown(report, max_shown)
     if figure is not None:
         from .report.plots import draw_lengths
 
         draw_lengths(report.durations, figure)
-    if as_json:
-        typer.echo(report.to_json())
-    else:
-        check_shown(report, max_shown, figure)
+        typer.echo(f"Lengths: {figure}", err=True)
     raise typer.Exit(1 if report.errors else 0)
 
 
@@ -71,6 +81,17 @@ def main() -> None:
     try:
         app()
     except (ValueError, ImportError, OSError) as error:
-        sys.exit(f"ctcdro: {error}")
-    except KeyboardInterrupt:
-        sys.exit("ctcdro: stopped. The same command goes on where it can.")
+        _end(str(error), 2)
+    except SystemExit as error:
+        if error.code == INTERRUPTED:
+            _end("stopped. The same command goes on where it can.", INTERRUPTED)
+        raise
+
+
+def _end(message: str, code: int) -> NoReturn:
+    # Texts of corpora may be in it, and they may hold what a terminal takes for commands.
+    from .cli_shown import escaped
+
+    for line in message.splitlines():
+        typer.echo(f"ctcdro: {escaped(line)}", err=True)
+    raise SystemExit(code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
@@ -25,12 +24,13 @@ class Profile(StrEnum):
 
     clean = "clean"
     paper = "paper"
+    none = "none"
 
 
 Root = Annotated[Path, typer.Argument(help="Folder of the corpus.", exists=True, file_okay=False)]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write the dataset to.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write the dataset to.", file_okay=False)]
 TextProfile = Annotated[
-    Profile, typer.Option(help="clean: NFC, lower case, no punctuation of any script. paper: what the authors do.")
+    Profile, typer.Option(help="clean: NFC, lower case, no punctuation. paper: what the authors do. none: NFC only.")
 ]
 MaxDuration = Annotated[
     float | None, typer.Option(help="Seconds; longer utterances of train and dev are left out. inf: none.")
@@ -39,9 +39,14 @@ Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first fault,
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a dataset made otherwise.")]
 Languages = Annotated[str | None, typer.Option(help="Those to take, as ces,cmn; by default all there are.")]
 Lang = Annotated[str | None, typer.Option(help="The language of all that tell none.")]
-Train = Annotated[list[Path], typer.Option("--train", help="For training; may be given several times.", exists=True)]
-Dev = Annotated[list[Path] | None, typer.Option("--dev", help="For development.", exists=True)]
-Test = Annotated[list[Path] | None, typer.Option("--test", help="For testing.", exists=True)]
+Corpus = Annotated[str | None, typer.Option(help="Name to note of each utterance.")]
+_TRAIN, _DEV, _TEST = "For training; may be given several times.", "For development.", "For testing."
+TrainFiles = Annotated[list[Path], typer.Option("--train", help=_TRAIN, exists=True, dir_okay=False)]
+DevFiles = Annotated[list[Path] | None, typer.Option("--dev", help=_DEV, exists=True, dir_okay=False)]
+TestFiles = Annotated[list[Path] | None, typer.Option("--test", help=_TEST, exists=True, dir_okay=False)]
+TrainFolders = Annotated[list[Path], typer.Option("--train", help=_TRAIN, exists=True, file_okay=False)]
+DevFolders = Annotated[list[Path] | None, typer.Option("--dev", help=_DEV, exists=True, file_okay=False)]
+TestFolders = Annotated[list[Path] | None, typer.Option("--test", help=_TEST, exists=True, file_okay=False)]
 
 
 def _write(
@@ -56,6 +61,8 @@ def _write(
     from .cli_shown import dataset_shown, progress
     from .data.preparing import prepare
 
+    if max_duration is not None and not max_duration > 0:
+        raise typer.BadParameter(f"--max-duration must be positive; got {max_duration}.")
     limits = {split: max_duration for split in ("train", "dev") if max_duration is not None and isfinite(max_duration)}
     done = prepare(
         listed, out, {**about, "max_duration": limits}, profile.value, limits, strict, overwrite, track=progress
@@ -113,15 +120,23 @@ def ml_superb(
         raise typer.BadParameter("give one of --set and --pairs; --pairs all takes everything.")
     if set_name is not None and set_name not in SETS:
         raise typer.BadParameter(f"--set must be one of {', '.join(SETS)}; got {set_name!r}.")
-    about = {"reader": "ml-superb", "set": set_name, "pairs": pairs, "train": train.value, "reserved": reserved.value}
     chosen = SETS[set_name] if set_name is not None else None if pairs == "all" else parse_pairs(pairs or "")
     if root is not None:
         chosen = find_pairs(root) if chosen is None else chosen
-        about["root"] = str(root.absolute())
+        if not chosen:
+            raise ValueError(f"{root}: no corpora in it; expected folders such as commonvoice/ces, with transcripts.")
         listed = read_ml_superb(root, chosen, train.value, reserved.value, skip_missing)
     else:
-        about["copy"] = copy
-        listed = read_ml_superb_copy(copy or "", out, chosen, reserved.value)
+        listed = read_ml_superb_copy(copy or "", out, chosen, reserved.value, skip_missing)
+    about = {
+        "reader": "ml-superb",
+        "source": copy or str(Path(root or "").absolute()),
+        "set": set_name,
+        "pairs": "all" if chosen is None else [":".join(pair) for pair in chosen],
+        "train": train.value,
+        "reserved": reserved.value,
+        "skip_missing": skip_missing,
+    }
     _write(listed, out, about, profile, max_duration, strict, overwrite)
 
 
@@ -162,11 +177,12 @@ def fleurs(
 
 @prepare.command("kaldi")
 def kaldi(
-    train: Train,
+    train: TrainFolders,
     out: Out,
-    dev: Dev = None,
-    test: Test = None,
+    dev: DevFolders = None,
+    test: TestFolders = None,
     lang: Lang = None,
+    corpus: Corpus = None,
     lang_map: Annotated[
         Path | None, typer.Option(help="File of utterance or speaker, and language, on each line.", exists=True)
     ] = None,
@@ -179,16 +195,17 @@ def kaldi(
     from .data.kaldi import read_kaldi
 
     folders = _by_split(train, dev, test)
-    about = {"reader": "kaldi", **_named(folders), "lang": lang, "lang_map": lang_map and str(lang_map.absolute())}
-    _write(read_kaldi(folders, lang, lang_map), out, about, profile, max_duration, strict, overwrite)
+    named = str(lang_map.absolute()) if lang_map else None
+    about = {"reader": "kaldi", **_named(folders), "lang": lang, "lang_map": named, "corpus": corpus}
+    _write(read_kaldi(folders, lang, lang_map, corpus), out, about, profile, max_duration, strict, overwrite)
 
 
 @prepare.command("nemo")
 def nemo(
-    train: Train,
+    train: TrainFiles,
     out: Out,
-    dev: Dev = None,
-    test: Test = None,
+    dev: DevFiles = None,
+    test: TestFiles = None,
     lang: Lang = None,
     lang_field: Annotated[str, typer.Option(help="Field of the language.")] = "lang",
     text_field: Annotated[str, typer.Option(help="Field of the text.")] = "text",
@@ -207,12 +224,12 @@ def nemo(
 
 @prepare.command("lhotse")
 def lhotse(
-    train: Train,
+    train: TrainFiles,
     out: Out,
-    dev: Dev = None,
-    test: Test = None,
+    dev: DevFiles = None,
+    test: TestFiles = None,
     lang: Lang = None,
-    corpus: Annotated[str | None, typer.Option(help="Name to note of each utterance.")] = None,
+    corpus: Corpus = None,
     profile: TextProfile = Profile.clean,
     max_duration: MaxDuration = None,
     strict: Strict = False,
@@ -235,7 +252,7 @@ def huggingface(
     dev: Annotated[str | None, typer.Option(help="Its split for development.")] = None,
     test: Annotated[str | None, typer.Option(help="Its split for testing.")] = None,
     lang: Lang = None,
-    corpus: Annotated[str | None, typer.Option(help="Name to note of each utterance.")] = None,
+    corpus: Corpus = None,
     audio_column: Annotated[str, typer.Option(help="Column of the audio.")] = "audio",
     text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
     language_column: Annotated[str, typer.Option(help="Column of the language.")] = "language",
@@ -275,16 +292,16 @@ def synthetic(
     ] = None,
     room: Annotated[list[str] | None, typer.Option(help="Seconds of echo: 0.4; 0 for no room.")] = None,
     seed: Annotated[int, typer.Option(help="Of words, speakers, rooms and noise.")] = 0,
-    num_workers: Annotated[int | None, typer.Option(help="Processes; by default one for each core.")] = None,
+    num_workers: Annotated[int | None, typer.Option(help="Processes; by default one for each core.", min=1)] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Speech made on the spot by eSpeak NG, in 22 languages and more. Options by language may be given several times.
+    """Speech made on the spot by eSpeak NG, in 42 languages. Options by language may be given several times.
 
     The same command gives the same bytes. Stopped, it goes on where it was.
     """
     from .cli_recipes import parse_recipes
     from .cli_shown import dataset_shown, progress
-    from .data.preparing import Prepared, start_dataset
+    from .data.preparing import Prepared
     from .data.recipe import DEMO, Recipe
     from .data.synthetic import make_corpus
 
@@ -293,14 +310,15 @@ def synthetic(
     recipes = parse_recipes(
         start, minutes, duration or [], rate or [], words or [], speakers or [], noise or [], room or []
     )
-    about = {"reader": "synthetic", "seed": seed, "recipes": {name: asdict(recipe) for name, recipe in recipes.items()}}
-    folder = start_dataset(out, about, overwrite)
-    manifests = make_corpus(folder, recipes, seed, num_workers, track=progress)
-    dataset_shown(Prepared(folder, manifests, []))
+    try:
+        manifests = make_corpus(out, recipes, seed, num_workers, overwrite, track=progress)
+    except RuntimeError as error:  # of eSpeak NG, or of two commands at once
+        raise ValueError(str(error)) from error
+    dataset_shown(Prepared(out, manifests, []))
 
 
 def _split(languages: str | None) -> list[str] | None:
-    return None if languages is None else [language.strip() for language in languages.split(",") if language.strip()]
+    return None if languages is None else languages.replace(",", " ").split()
 
 
 def _by_split(train: list[Path], dev: list[Path] | None, test: list[Path] | None) -> dict[str, list[Path]]:

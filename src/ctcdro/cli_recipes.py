@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from .data.recipe import Recipe
+
+_OPTION_OF = {
+    "train_minutes": "minutes (of train)",
+    "dev_minutes": "minutes (of dev)",
+    "test_minutes": "minutes (of test)",
+    "spread": "duration (its deviation)",
+    "words_per_minute": "rate",
+    "num_words": "words",
+    "num_speakers": "speakers",
+    "snr": "noise",
+    "reverberation": "room",
+}
 
 
 def parse_recipes(
@@ -43,7 +56,23 @@ def parse_recipes(
     for option, given, field in (("rate", rate, "words_per_minute"), ("noise", noise, "snr")):
         for language, value in _by_language(option, given, recipes):
             changes[language][field] = None if value == "none" else tuple(_numbers(option, value, 2, float))
-    return {language: replace(recipe, **changes[language]) for language, recipe in recipes.items()}
+    try:
+        return {language: replace(recipe, **changes[language]) for language, recipe in recipes.items()}
+    except ValueError as error:
+        raise ValueError(
+            re.sub("`([a-z_]+)`", lambda found: f"--{_OPTION_OF.get(found[1], found[1])}", str(error))
+        ) from error
+
+
+_EXAMPLES = {
+    "minutes": "10:2:5",
+    "duration": "4:1.5, or cmn=4:1.5 for one language",
+    "rate": "105:130, or cmn=145:175 for one language",
+    "words": "500, or cmn=600 for one language",
+    "speakers": "4, or cmn=8 for one language",
+    "noise": "10:20, or cmn=12:20 for one language",
+    "room": "0.4, or cmn=0.4 for one language",
+}
 
 
 def _by_language(option: str, given: Sequence[str], languages: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -66,4 +95,4 @@ def _numbers(option: str, value: str, count: int, parse: Callable[[str], float])
         pass
     kind = "whole number" if parse is int else "number"
     expected = f"{count} {kind}s with : between" if count > 1 else f"a {kind}"
-    raise ValueError(f"--{option} must be {expected}, or cmn= and such; got {value!r}.")
+    raise ValueError(f"--{option} must be {expected}, as {_EXAMPLES[option]}; got {value!r}.")

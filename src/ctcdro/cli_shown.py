@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
@@ -21,13 +20,23 @@ Item = TypeVar("Item")
 
 # Progress goes where errors go, so that results can be piped; what is printed has no markup of its own, since texts of
 # corpora may look like it.
-messages = Console(stderr=True)
-results = Console(markup=False, highlight=False)
+messages = Console(stderr=True, emoji=False)
+results = Console(markup=False, highlight=False, emoji=False)
 
 
 def progress(sequence: Iterable[Item], description: str, total: float | None = None) -> Iterable[Item]:
     """Shows how much is done, on the terminal."""
     return track(sequence, description, total=total, console=messages)
+
+
+def escaped(text: str) -> str:
+    """Text without what a terminal takes for commands.
+
+    Example:
+        >>> escaped("a\\x1b[2Jb")
+        'a\\\\x1b[2Jb'
+    """
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def dataset_shown(done: Prepared) -> None:
@@ -65,16 +74,14 @@ def statistics_table(found: Mapping[str, Mapping[str, Statistics]]) -> Table:
     return table
 
 
-def check_shown(report: Report, max_shown: int, figure: Path | None) -> None:
+def check_shown(report: Report, max_shown: int) -> None:
     """Statistics, then findings by kind, the worst first."""
     results.print(statistics_table(report.statistics))
     for kind, findings in report.by_kind().items():
         results.print(f"\n{findings[0].severity}: {kind} ({len(findings)})")
         for finding in findings[:max_shown]:
-            results.print(f"  {finding.where}: {finding.detail}", soft_wrap=True)
+            results.print(escaped(f"  {finding.where}: {finding.detail}"), soft_wrap=True)
         if len(findings) > max_shown:
             results.print(f"  … and {len(findings) - max_shown} more; --json has all")
     errors, warnings = len(report.errors), len(report.findings) - len(report.errors)
     results.print(f"\n{errors} errors, {warnings} warnings in {report.dataset}")
-    if figure is not None:
-        results.print(f"Lengths: {figure}")

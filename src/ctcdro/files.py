@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,17 +21,25 @@ def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     Raises:
         ValueError: naming the file and the line that is not UTF-8 text, or where packed data are damaged.
     """
+    for number, line in numbered_bytes(path):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{os.fspath(path)}:{number}: not UTF-8 text ({error.reason})") from error
+        if text.strip():
+            yield number, text
+
+
+def numbered_bytes(path: PathLike) -> Iterator[tuple[int, bytes]]:
+    """As `numbered_lines`, not decoded yet, so that one bad line need not end the reading."""
     number = 0
     with gzip.open(path, "rb") if os.fspath(path).endswith(".gz") else open(path, "rb") as file:
         try:
-            # Decoded line by line, so that an error can name its line.
             for number, line in enumerate(file, start=1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                if text.strip():
-                    yield number, text
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{os.fspath(path)}:{number}: not UTF-8 text ({error.reason})") from error
-        except (EOFError, gzip.BadGzipFile) as error:
+                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if line := line.rstrip(b"\r\n"):
+                    yield number, line
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{os.fspath(path)}:{number + 1}: damaged gzip data ({error})") from error
 
 

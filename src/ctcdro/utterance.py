@@ -145,7 +145,7 @@ class Manifest(Sequence[Utterance]):
         folder = Path(path).parent.absolute()
         with written_whole(path) as file:
             for utterance in self._utterances:
-                audio = Path(os.path.abspath(utterance.audio_filepath))
+                audio = Path.cwd() / utterance.audio_filepath  # with its .., which lead elsewhere behind a link
                 audio = audio.relative_to(folder) if audio.is_relative_to(folder) else audio
                 record = utterance.to_record() | {"audio_filepath": audio.as_posix()}
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -190,18 +190,32 @@ class Manifest(Sequence[Utterance]):
         return Groups(settled, np.array([place[name] for name in own], dtype=np.int64))
 
     def _group_name(self, number: int, by: list[str]) -> str:
-        values = [self._utterances[number].value(name) for name in by]
-        for name, value in zip(by, values, strict=True):
-            if not isinstance(value, str) or not value:
-                raise ValueError(f"{self._where(number)}: `{name}` must be text, to group by it; got {_shown(value)}.")
-            if len(by) > 1 and GROUP_SEPARATOR in value:
-                raise ValueError(
-                    f"{self._where(number)}: `{name}` must have no {GROUP_SEPARATOR!r}, to group by it; got {value!r}."
-                )
-        return GROUP_SEPARATOR.join(values)
+        try:
+            return group_name(self._utterances[number], by)
+        except ValueError as error:
+            raise ValueError(f"{self._where(number)}: {error}") from error
 
     def _where(self, number: int) -> str:
         return f"utterance {number}" if self.path is None else f"{self.path}:{self.lines[number]}"
+
+
+def group_name(utterance: Utterance, by: Sequence[str]) -> str:
+    """The group of an utterance.
+
+    Example:
+        >>> group_name(Utterance("a.wav", duration=2.5, text="ahoj", lang="ces", corpus="cv"), by=["lang", "corpus"])
+        'ces/cv'
+
+    Raises:
+        ValueError: naming the field that tells none.
+    """
+    values = [utterance.value(name) for name in by]
+    for name, value in zip(by, values, strict=True):
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"`{name}` must be text, to group by it; got {_shown(value)}.")
+        if len(by) > 1 and GROUP_SEPARATOR in value:
+            raise ValueError(f"`{name}` must have no {GROUP_SEPARATOR!r}, to group by it; got {value!r}.")
+    return GROUP_SEPARATOR.join(values)
 
 
 def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:
@@ -225,6 +239,10 @@ def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
     if not isinstance(value, str) or not (value or may_be_empty):
         expected = "text" if may_be_empty else "text, and not empty"
         raise ValueError(f"`{name}` must be {expected}, got {_shown(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"`{name}` must be text that UTF-8 can hold, got {_shown(value)}") from error
 
 
 def _checked_seconds(name: str, value: Any, may_be_zero: bool) -> float:

@@ -35,8 +35,15 @@ def clean(text: str) -> str:
         'dobrý den řekl ahoj'
     """
     text = re.sub(r"\[[^\[\]]*\]", " ", text)
-    text = "".join(character for character in text if not unicodedata.category(character).startswith("P"))
+    text = "".join(character for character in text if character.isspace() or not _says_nothing(character))
     return " ".join(unicodedata.normalize("NFC", text.lower()).split())
+
+
+def _says_nothing(character: str) -> bool:
+    """Punctuation, control characters, and what stands for the space among labels."""
+    return unicodedata.category(character) in ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Cc", "Cs") or (
+        character == WORD_SPACE
+    )
 
 
 def paper(text: str) -> str:
@@ -54,7 +61,17 @@ def paper(text: str) -> str:
     return " ".join(text.translate(str.maketrans("", "", string.punctuation)).upper().split())
 
 
-PROFILES: dict[str, Callable[[str], str]] = {"clean": clean, "paper": paper}
+def none(text: str) -> str:
+    """Composed characters (NFC) and single spaces; for texts that are normalised already.
+
+    Example:
+        >>> none(" Dobry\u0301  den! ")
+        'Dobrý den!'
+    """
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+PROFILES: dict[str, Callable[[str], str]] = {"clean": clean, "paper": paper, "none": none}
 
 
 def normalise(text: str, profile: str) -> str:
@@ -127,6 +144,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {len(self.languages)} languages and {len(self.characters)} characters>"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.tokens == other.tokens
 
@@ -162,7 +182,7 @@ class Vocabulary:
             json.dump(self._label_of, file, ensure_ascii=False, indent=0)
 
     def save_tokenizer(self, folder: PathLike) -> None:
-        """Writes the vocabulary as a `transformers.Wav2Vec2CTCTokenizer`, which has the same labels.
+        """Writes a `transformers.Wav2Vec2CTCTokenizer`, which has the same labels for texts that are normalised.
 
         There the language stands before the text: `tokenizer("[ces]dobrý den")`.
         """

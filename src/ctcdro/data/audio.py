@@ -153,8 +153,10 @@ def read_audio(
 
 
 def _open(path: str) -> _File:
+    if not os.path.isfile(path):  # a pipe would be waited for
+        raise AudioError(f"{path}: {_why_not_opened(path)}")
     try:
-        file = _File(path)
+        file = _File(os.path.join(".", path) if path == "-" else path)  # which means standard input to libsndfile
     except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
         raise AudioError(f"{path}: {_why_not_opened(path, error)}") from error
     if file.samplerate not in SAMPLE_RATES:
@@ -164,11 +166,13 @@ def _open(path: str) -> _File:
     return file
 
 
-def _why_not_opened(path: str, error: Exception) -> str:
+def _why_not_opened(path: str, error: Exception | None = None) -> str:
     if os.path.isdir(path):
         return "a folder; expected a file of audio."
     if not os.path.exists(path):
-        return "no such file. Paths in a manifest are relative to its folder; has either been moved?"
+        return "no such file. Has it, or the list that names it, been moved?"
+    if not os.path.isfile(path):
+        return "a pipe or device; expected a file of audio."
     if not os.access(path, os.R_OK):
         return "this user may not read it. Change its permissions."
     if os.path.getsize(path) == 0:

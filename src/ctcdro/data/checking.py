@@ -7,6 +7,7 @@ warnings are what one should know.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +20,19 @@ import numpy.typing as npt
 
 from ..files import PathLike
 from ..progress import Track, untracked
-from ..utterance import Manifest, Utterance
+from ..utterance import Utterance, group_name
 from ..vocab import Vocabulary, can_be_character, can_be_language, frames_needed
 from .audio import MIN_DURATION, TOLERANCE, AudioError, header, read_audio
-from .json_records import read_records
+from .json_records import LONGEST, read_records
 from .parallel import mapped
 from .preparing import SPLITS
 from .statistics import Statistics, by_language
+
+# Of full scale; -80 dB.
+SILENT = 1e-4
+
+# Characters named in one finding.
+MOST_SHOWN = 20
 
 Severity = Literal["error", "warning"]
 
@@ -119,25 +126,25 @@ def check_dataset(
     splits: dict[str, list[Placed]] = {}
     for split in SPLITS:
         path = folder / f"{split}.jsonl"
-        if path.is_file():
-            splits[split] = list(_placed(path, findings))
-        else:
-            findings.append(Finding(f"no {split} data", "warning", str(path), "there is no such file"))
+        splits[split] = list(_placed(path, findings)) if path.is_file() else []
+        if not splits[split]:
+            detail = "there are no utterances in it" if path.is_file() else "there is no such file"
+            findings.append(Finding(f"no {split} data", "warning", str(path), detail))
     if not splits["train"]:
-        raise ValueError(f"{folder / 'train.jsonl'}: no utterances in it.")
-    findings += _about_groups(splits["train"], group_by)
+        first = f" The first fault is at {findings[0].where}: {findings[0].detail}" if findings else ""
+        raise ValueError(f"{folder / 'train.jsonl'}: no utterances in it.{first}")
+    groups = _groups(splits, group_by, findings)
     findings += _about_characters(splits)
-    findings += _about_repeated_texts(splits)
-    findings += _about_ids(splits)
+    findings += _about_repetitions(splits)
     findings += _about_fit(splits, frame_rate)
     findings += _about_audio(splits, decode, num_threads, track)
     return Report(
         dataset=str(folder),
         frame_rate=frame_rate,
         decoded=decode,
-        statistics={split: by_language(one.utterance for one in placed) for split, placed in splits.items()},
+        statistics={split: by_language(one.utterance for one in placed) for split, placed in splits.items() if placed},
         findings=findings,
-        durations=_durations(splits["train"], group_by),
+        durations={name: np.array(seconds) for name, seconds in sorted(groups.items())},
     )
 
 
@@ -157,20 +164,25 @@ def _placed(path: Path, findings: list[Finding]) -> Iterator[Placed]:
         yield Placed(where, replace(utterance, audio_filepath=os.path.join(path.parent, utterance.audio_filepath)))
 
 
-def _about_groups(train: Sequence[Placed], group_by: str) -> Iterator[Finding]:
-    for name in (name.strip() for name in group_by.split(",")):
-        for where, utterance in train:
-            if not isinstance(utterance.value(name), str):
-                yield Finding("no group", "error", where, f"`{name}` must be text, to group by it")
-
-
-def _durations(train: Sequence[Placed], group_by: str) -> dict[str, npt.NDArray[np.float64]]:
-    fields = [name.strip() for name in group_by.split(",")]
-    grouped = Manifest(
-        one.utterance for one in train if all(isinstance(one.utterance.value(name), str) for name in fields)
-    )
-    groups = grouped.groups(fields)
-    return {name: grouped.durations[groups.numbers == number] for number, name in enumerate(groups.names)}
+def _groups(splits: Mapping[str, Sequence[Placed]], group_by: str, findings: list[Finding]) -> dict[str, list[float]]:
+    """Seconds of the training utterances of each group; utterances without group are findings."""
+    by = [name.strip() for name in group_by.split(",")]
+    groups: dict[str, list[float]] = defaultdict(list)
+    without: dict[str, list[str]] = defaultdict(list)
+    for split, placed in splits.items():
+        for where, utterance in placed:
+            try:
+                name = group_name(utterance, by)
+            except ValueError as error:
+                without[f"{split}: {error}"].append(where)
+                continue
+            if split == "train":
+                groups[name].append(utterance.duration)
+            elif name not in groups and by != ["lang"]:  # of languages it is said elsewhere
+                without[f"{split}: group {name!r} is not in train"].append(where)
+    for detail, places in without.items():
+        findings.append(Finding("no group", "error", places[0], f"{detail} ({len(places)} utterances, first here)"))
+    return groups
 
 
 def _about_characters(splits: Mapping[str, Sequence[Placed]]) -> Iterator[Finding]:
@@ -178,7 +190,7 @@ def _about_characters(splits: Mapping[str, Sequence[Placed]]) -> Iterator[Findin
     known = {character for one in splits["train"] for character in one.utterance.text}
     languages = {one.utterance.lang for one in splits["train"]}
     for split, placed in splits.items():
-        unseen: dict[tuple[str, str], list[str]] = defaultdict(list)
+        unseen: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         without_training: dict[str, list[str]] = defaultdict(list)
         for where, utterance in placed:
             if not utterance.text.strip():
@@ -188,37 +200,39 @@ def _about_characters(splits: Mapping[str, Sequence[Placed]]) -> Iterator[Findin
                     detail = f"{_named(character)} cannot be a label; normalise the text with a profile"
                     yield Finding("unusable character", "error", where, detail)
                 elif character not in known:
-                    unseen[utterance.lang, character].append(where)
+                    unseen[utterance.lang][character].append(where)
             if utterance.lang not in languages:
                 without_training[utterance.lang].append(where)
         for language, places in without_training.items():
             detail = f"{language}: {len(places)} utterances in {split}, none in train, so that it has no token"
             yield Finding("language without training data", "error", places[0], detail)
-        for (language, character), places in sorted(unseen.items()):
-            detail = f"{language}: {_named(character)} in {len(places)} utterances of {split}, first here"
-            yield Finding("character unseen in training", "warning", places[0], detail)
+        for language, found in sorted(unseen.items()):
+            places = [place for places in found.values() for place in places]
+            shown = ", ".join(map(_named, sorted(found)[:MOST_SHOWN])) + ("…" if len(found) > MOST_SHOWN else "")
+            detail = f"{language}: {len(found)} characters, {len(places)} times in {split}, first here: {shown}"
+            yield Finding("characters unseen in training", "warning", places[0], detail)
 
 
 def _named(character: str) -> str:
     return f"{character!r} (U+{ord(character):04X})"
 
 
-def _about_repeated_texts(splits: Mapping[str, Sequence[Placed]]) -> Iterator[Finding]:
-    """Texts of a language that stand in two splits: what is tested was learnt by heart."""
-    first: dict[tuple[str, str], tuple[str, str]] = {}
+def _about_repetitions(splits: Mapping[str, Sequence[Placed]]) -> Iterator[Finding]:
+    """Texts and audio that stand in two splits, so that what is tested was learnt by heart; and ids that come twice."""
+    texts: dict[tuple[str, str], tuple[str, str]] = {}
+    stretches: dict[tuple[str, float], tuple[str, str]] = {}
+    ids: dict[str, str] = {}
     for split, placed in splits.items():
         for where, utterance in placed:
-            before, place = first.setdefault((utterance.lang, utterance.text), (split, where))
+            before, place = texts.setdefault((utterance.lang, utterance.text), (split, where))
             if before != split:
-                yield Finding("same text in two splits", "warning", where, f"{utterance.text!r} is at {place} too")
-
-
-def _about_ids(splits: Mapping[str, Sequence[Placed]]) -> Iterator[Finding]:
-    for placed in splits.values():
-        first: dict[str, str] = {}
-        for where, utterance in placed:
-            if utterance.id is not None and (place := first.setdefault(utterance.id, where)) != where:
-                yield Finding("same id again", "warning", where, f"{utterance.id!r} is at {place} too")
+                yield Finding("same text in two splits", "warning", where, f"{utterance.text!r:.60} is at {place} too")
+            path = os.path.normpath(utterance.audio_filepath)
+            before, place = stretches.setdefault((path, utterance.offset), (split, where))
+            if before != split:
+                yield Finding("same audio in two splits", "warning", where, f"{path} is at {place} too")
+            if utterance.id is not None and (place := ids.setdefault(utterance.id, where)) != where:
+                yield Finding("same id again", "warning", where, f"{utterance.id!r:.60} is at {place} too")
 
 
 def _about_fit(splits: Mapping[str, Sequence[Placed]], frame_rate: float) -> Iterator[Finding]:
@@ -229,12 +243,23 @@ def _about_fit(splits: Mapping[str, Sequence[Placed]], frame_rate: float) -> Ite
     for split, placed in splits.items():
         for where, utterance in placed:
             needed = frames_needed(vocabulary.encode(utterance.text, utterance.lang))
-            frames = int(utterance.duration * frame_rate)
+            frames = num_frames(utterance.duration, frame_rate)
             if frames < needed:
                 detail = (
                     f"{utterance.duration:.2f} s are {frames} frames at {frame_rate:g} Hz, the labels need {needed}"
                 )
                 yield Finding("transcript too long for CTC", "error" if split == "train" else "warning", where, detail)
+
+
+def num_frames(duration: float, frame_rate: float) -> int:
+    """Frames of a model that looks at `MIN_DURATION` seconds at a time.
+
+    Example:
+        >>> num_frames(1.0, frame_rate=50)
+        49
+    """
+    # A whole number of hops may come out as a hair less.
+    return max(0, math.floor((min(duration, LONGEST) - MIN_DURATION) * frame_rate + 1e-6) + 1)
 
 
 def _about_audio(
@@ -243,10 +268,10 @@ def _about_audio(
     placed = [one for several in splits.values() for one in several]
     uses: dict[str, int] = defaultdict(int)
     for one in placed:
-        uses[one.utterance.audio_filepath] += 1
+        uses[os.path.normpath(one.utterance.audio_filepath)] += 1
 
     def looked_at(one: Placed) -> Finding | None:
-        is_whole = uses[one.utterance.audio_filepath] == 1 and one.utterance.offset == 0
+        is_whole = uses[os.path.normpath(one.utterance.audio_filepath)] == 1 and one.utterance.offset == 0
         return _about_file(one, is_whole, decode)
 
     found = mapped(looked_at, placed, num_threads or os.cpu_count() or 1)
@@ -269,15 +294,19 @@ def _about_file(one: Placed, is_whole: bool, decode: bool) -> Finding | None:
         if decode:
             duration = None if is_whole else min(utterance.duration, max(seconds, 1 / found.sample_rate))
             samples = read_audio(path, utterance.offset, duration, found.sample_rate)
-            silent = not samples.any()
+            silent = float(np.abs(samples).max()) < SILENT
             seconds = len(samples) / found.sample_rate if is_whole else seconds
     except AudioError as error:
         kind = "unreadable audio" if os.path.exists(path) else "missing audio"
         return Finding(kind, "error", where, str(error))
-    if utterance.duration > seconds + TOLERANCE or (is_whole and utterance.duration < seconds - TOLERANCE):
+    if abs(utterance.duration - seconds) > TOLERANCE and (is_whole or utterance.duration > seconds):
+        # Shorter than its file, it may be a stretch on purpose.
+        severity: Severity = "error" if utterance.duration > seconds else "warning"
         detail = f"`duration` is {utterance.duration:g} s, of audio there are {seconds:.3f} s: {path}"
-        return Finding("duration disagrees with the audio", "error", where, detail)
+        return Finding("duration disagrees with the audio", severity, where, detail)
     if min(seconds, utterance.duration) < MIN_DURATION:
         detail = f"{seconds:.3f} s, encoders need {MIN_DURATION:g} s: {path}"
         return Finding("audio too short", "error", where, detail)
-    return Finding("silent audio", "warning", where, f"all samples are zero: {path}") if silent else None
+    if silent:
+        return Finding("silent audio", "warning", where, f"no sample is over {SILENT:g} of full scale: {path}")
+    return None

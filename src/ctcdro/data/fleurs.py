@@ -40,7 +40,9 @@ def _read_split(folder: Path, split: str, language: str, text: str) -> Iterator[
     path = folder / f"{split}.tsv"
     if not path.is_file():
         raise ValueError(f"{path} is not there; expected train.tsv, dev.tsv and test.tsv.")
-    audio = folder / "audio" / split if (folder / "audio").is_dir() else folder / split
+    audio = next((place for place in (folder / "audio" / split, folder / split) if place.is_dir()), None)
+    if audio is None:
+        raise ValueError(f"{folder / 'audio' / split} is not there; unpack {split}.tar.gz in {folder / 'audio'}.")
     for number, row in read_table(path, COLUMNS):
         where = f"{path}:{number}"
         if isinstance(row, str):

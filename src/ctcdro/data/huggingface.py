@@ -16,7 +16,7 @@ from typing import Any
 from ..files import PathLike, write_bytes_whole
 from .preparing import SPLITS, Dropped, Listed
 
-Keep = Callable[[str, str, str], bool]
+Keep = Callable[[str, str, Any], bool]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,10 @@ def read_huggingface(
             if not isinstance(language, str) or not language:
                 yield Dropped(split, "", f"{where}:{number}", "malformed line", f"no language: {language!r}", id)
                 continue
+            text = row[columns.text]
+            if not isinstance(text, str | None):
+                yield Dropped(split, language, f"{where}:{number}", "malformed line", f"no text: {text!r:.60}", id)
+                continue
             audio = _stored(row[columns.audio], Path(out, "audio", split), id)
             if audio is None:
                 yield Dropped(split, language, f"{where}:{number}", "missing audio", "neither bytes nor a path", id)
@@ -83,7 +87,7 @@ def read_huggingface(
             yield Listed(
                 split=split,
                 audio=audio,
-                text=row[columns.text] or "",
+                text=text or "",
                 lang=language,
                 where=f"{where}:{number}",
                 id=id,
@@ -100,6 +104,8 @@ def _load(name: str, config: str | None) -> Any:
     try:
         if os.path.exists(os.path.join(name, "dataset_dict.json")):
             return datasets.load_from_disk(name)
+        if os.path.exists(os.path.join(name, "state.json")):  # a dataset without splits
+            return {"train": datasets.load_from_disk(name)}
         return datasets.load_dataset(name, config)
     except Exception as error:  # of a hundred kinds; the cause says more than the last of them
         raise ValueError(f"{name}: cannot be loaded by `datasets`: {error.__cause__ or error}") from error
@@ -158,12 +164,10 @@ def _stored(audio: Any, folder: Path, id: str) -> str | None:
         raise ValueError(f"audio of {id}: expected a file, or its bytes; got {audio!r:.60}.")
     if not audio["bytes"]:
         return audio["path"] or None
-    # Ids may have any characters; two that differ in those that file names cannot have stay two files.
-    stem = re.sub(r"[^\w.-]", "_", id)
-    if stem != id or stem.startswith("."):
-        stem = f"{stem.lstrip('.')}-{hashlib.sha256(id.encode()).hexdigest()[:8]}"
-    path = folder / f"{stem}{_suffix(audio)}"
-    if not (path.exists() and path.stat().st_size == len(audio["bytes"])):
+    # Ids may have any characters, and come twice; files of other content have other names.
+    stem = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:80]
+    path = folder / f"{stem}-{hashlib.sha256(audio['bytes']).hexdigest()[:12]}{_suffix(audio)}"
+    if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         write_bytes_whole(path, audio["bytes"])
     return str(path)

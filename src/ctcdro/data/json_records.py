@@ -6,14 +6,24 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..files import PathLike, numbered_lines
+from ..files import PathLike, numbered_bytes
+
+LONGEST = 1e9  # seconds; what is longer is no audio
 
 
 def read_records(path: PathLike) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """The objects on the lines of a file and their numbers; what is wrong with the line where there is none."""
-    for number, line in numbered_lines(path):
+    for number, line in numbered_bytes(path):
         try:
-            record = json.loads(line)
+            text = line.decode()
+            if not text.strip():
+                continue
+            record = json.loads(text)
+            if "\\ud" in text.lower():  # half of a character, perhaps
+                json.dumps(record, ensure_ascii=False).encode()
+        except UnicodeError as error:
+            yield number, f"not UTF-8 text ({error.reason})"  # type: ignore[attr-defined]
+            continue
         except (ValueError, RecursionError) as error:
             yield number, f"not a JSON object on one line ({error})"
             continue
@@ -43,6 +53,6 @@ def seconds_of(record: dict[str, Any], name: str, default: float | None = None) 
     value = record.get(name, default)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LONGEST:
         raise ValueError(f"`{name}` must be zero or more seconds; got {value!r:.60}")
     return float(value)

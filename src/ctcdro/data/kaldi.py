@@ -13,9 +13,15 @@ from ..files import PathLike, numbered_lines
 from .preparing import Dropped, Listed
 from .tables import audio_path
 
+# By how many seconds a segment may end after its recording, and is cut there, as Kaldi's own tools do.
+MAX_OVERSHOOT = 0.5
+
 
 def read_kaldi(
-    folders: Mapping[str, Sequence[PathLike]], lang: str | None = None, lang_map: PathLike | None = None
+    folders: Mapping[str, Sequence[PathLike]],
+    lang: str | None = None,
+    lang_map: PathLike | None = None,
+    corpus: str | None = None,
 ) -> Iterator[Listed | Dropped]:
     """The utterances of data folders, by split.
 
@@ -29,11 +35,11 @@ def read_kaldi(
     languages = _read_map(Path(lang_map)) if lang_map is not None else {}
     for split, several in folders.items():
         for folder in several:
-            yield from _read_folder(Path(folder), split, lang, languages)
+            yield from _read_folder(Path(folder), split, lang, languages, corpus)
 
 
 def _read_folder(
-    folder: Path, split: str, lang: str | None, languages: Mapping[str, str]
+    folder: Path, split: str, lang: str | None, languages: Mapping[str, str], corpus: str | None
 ) -> Iterator[Listed | Dropped]:
     recordings = _read_recordings(folder / "wav.scp")
     segments = _read_segments(folder / "segments")
@@ -49,8 +55,8 @@ def _read_folder(
         language = languages.get(id) or languages.get(speaker or "") or lang
         if not language:
             raise ValueError(
-                f"{where}: no language of {id}; expected {folder / 'utt2lang'}, or --lang, or --lang-map with the "
-                f"language of each utterance or speaker."
+                f"{where}: no language of {id}; expected it in {folder / 'utt2lang'}, or --lang, or --lang-map with "
+                f"the language of each utterance or speaker."
             )
         recording, offset, duration = segments.get(id, (id, 0.0, None))
         if recording not in recordings:
@@ -63,10 +69,11 @@ def _read_folder(
             lang=language,
             where=where,
             id=id,
-            corpus=folder.absolute().name,
+            corpus=corpus,
             speaker=speaker,
             offset=offset,
             duration=duration,
+            overshoot=MAX_OVERSHOOT,
         )
     for id in segments or recordings:
         if id not in with_text:
@@ -104,7 +111,7 @@ def _read_recordings(path: Path) -> dict[str, str]:
                 f"{path}:{number}: a command, which is not run: {location!r}. Run it yourself, write its output to a "
                 f"file, and name that here."
             )
-        if location in ("", "-") or re.search(r"\.ark(:\d+)?$|:\d+$", location):
+        if location in ("", "-") or re.search(r"\.ark(:\d+)?$|:\d+$|^\w+://", location):
             raise ValueError(f"{path}:{number}: expected the path of an audio file; got {location!r}.")
         found[id] = audio_path(location, path.parent)
     return found
@@ -116,7 +123,7 @@ def _read_segments(path: Path) -> dict[str, tuple[str, float, float | None]]:
     found: dict[str, tuple[str, float, float | None]] = {}
     for number, line in numbered_lines(path):
         try:
-            id, recording, start, end = line.split()
+            id, recording, start, end = line.split()[:4]  # a fifth, the channel, may follow
             found[id] = (recording, float(start), float(end) - float(start) if float(end) >= 0 else None)
         except ValueError as error:
             raise ValueError(f"{path}:{number}: expected utterance, recording, start and end; got {line!r}.") from error

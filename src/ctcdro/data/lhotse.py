@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..files import PathLike
-from .json_records import read_records, seconds_of, text_of
+from .json_records import LONGEST, read_records, seconds_of, text_of
 from .preparing import Dropped, Listed
 from .tables import audio_path
 
@@ -76,7 +76,7 @@ def _of_cut(
     if (
         not (isinstance(record, dict) and "sources" in record)
         or not (isinstance(supervisions, list) and supervisions and all(isinstance(one, dict) for one in supervisions))
-        or not isinstance(start, int | float)
+        or not (isinstance(start, int | float) and 0 <= start < LONGEST)
     ):
         detail = f"expected a cut of one recording, with supervisions; found {', '.join(cut)}"
         yield Dropped(split, lang or "", where, "malformed line", detail, str(cut.get("id")))
@@ -96,9 +96,10 @@ def _of_supervision(
     corpus: str | None,
 ) -> Listed | Dropped:
     """The utterance; its start counts from that of the cut."""
-    id = str(supervision.get("id"))
+    id = None
     language = lang or ""
     try:
+        id = text_of(supervision, "id")
         language = text_of(supervision, "language") or language
         if not language:
             raise ValueError("`language` is missing; --lang gives one to all")

@@ -87,7 +87,8 @@ class SpeechDataset(Dataset[Item | str]):
     Args:
         manifest: the utterances. Their texts must be as the vocabulary was made from: normalised.
         vocabulary: turns texts into labels; None where there is no use for labels.
-        group_numbers: (n,) group of each utterance; by default `manifest.groups().numbers`, by language.
+        group_numbers: (n,) group of each utterance; by default its language's place among those of the vocabulary, so
+            that it is the same in all splits.
         on_fault: "stop" raises an `AudioError` where a file cannot be read, "skip" leaves the utterance out.
         min_duration: utterances shorter than this are faults, too.
         sample_rate: of the samples.
@@ -118,17 +119,19 @@ class SpeechDataset(Dataset[Item | str]):
     ) -> None:
         if on_fault not in get_args(OnFault):
             raise ValueError(f'`on_fault` must be "stop" or "skip"; got {on_fault!r}.')
-        numbers = manifest.groups().numbers if group_numbers is None else np.asarray(group_numbers)
-        if numbers.shape != (len(manifest),) or not np.issubdtype(numbers.dtype, np.integer):
-            raise ValueError(
-                f"`group_numbers` must be a whole number for each of {len(manifest):,} utterances; got shape "
-                f"{numbers.shape} of {numbers.dtype}. `manifest.groups().numbers` has them."
-            )
         languages = sorted({utterance.lang for utterance in manifest})
         if vocabulary is not None and (missing := sorted(set(languages) - set(vocabulary.languages))):
             raise ValueError(
                 f"`vocabulary` has no token for {', '.join(missing)} (it has {', '.join(vocabulary.languages)}). "
                 "Make it from the training data, and leave other languages out."
+            )
+        if group_numbers is None:
+            group_numbers = manifest.groups(names=vocabulary.languages if vocabulary else None).numbers
+        numbers = np.asarray(group_numbers)
+        if numbers.shape != (len(manifest),) or not np.issubdtype(numbers.dtype, np.integer):
+            raise ValueError(
+                f"`group_numbers` must be a whole number for each of {len(manifest):,} utterances; got shape "
+                f"{numbers.shape} of {numbers.dtype}. `manifest.groups().numbers` has them."
             )
         self.vocabulary = vocabulary
         self.on_fault = on_fault
@@ -152,6 +155,7 @@ class SpeechDataset(Dataset[Item | str]):
 
     def __getitem__(self, index: int) -> Item | str:
         """The utterance; with `on_fault="skip"`, what is wrong with it."""
+        index = range(len(self))[index]
         try:
             audio = self._read(index)
         except AudioError as error:

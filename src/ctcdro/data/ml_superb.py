@@ -21,7 +21,7 @@ from typing import Literal
 from ..files import PathLike, numbered_lines
 from .huggingface import Columns, read_huggingface
 from .ml_superb_sets import FEW_SHOT, Pair
-from .preparing import SPLITS, Dropped, Listed
+from .preparing import CORPUS_NOT_THERE, SPLITS, Dropped, Listed
 
 # The authors' preparation leaves out what is longer, from training and development data; test data stay whole.
 MAX_DURATION = {"train": 20.0, "dev": 20.0}
@@ -44,7 +44,7 @@ _CORPUS_OF_PREFIX = {
 def find_pairs(root: PathLike) -> tuple[Pair, ...]:
     """All (language, corpus) that are on disk."""
     found = (path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt"))
-    return tuple(sorted((folder.name.removeprefix("org_"), folder.parent.name) for folder in found))
+    return tuple(sorted({(folder.name.removeprefix("org_"), folder.parent.name) for folder in found}))
 
 
 def read_ml_superb(
@@ -67,7 +67,14 @@ def read_ml_superb(
     Raises:
         ValueError: if a pair or one of its transcripts is not there.
     """
-    folders = [folder for pair in pairs for folder in _folders_of(Path(root), pair, skip_missing)]
+    folders = []
+    for pair in pairs:
+        found = _folders_of(Path(root), pair)
+        if not found and not skip_missing:
+            raise ValueError(_not_there(Path(root), pair))
+        if not found:
+            yield Dropped("train", pair[0], str(root), CORPUS_NOT_THERE, ":".join(pair))
+        folders += found
     for language, folder in folders:
         for split in SPLITS:
             name = f"transcript_{train}_train.txt" if split == "train" else f"transcript_10min_{split}.txt"
@@ -76,20 +83,31 @@ def read_ml_superb(
 
 
 def read_ml_superb_copy(
-    name: str, out: PathLike, pairs: Collection[Pair] | None = None, reserved: Reserved = "few-shot"
+    name: str,
+    out: PathLike,
+    pairs: Collection[Pair] | None = None,
+    reserved: Reserved = "few-shot",
+    skip_missing: bool = False,
 ) -> Iterator[Listed | Dropped]:
     """The utterances of the benchmark's copy for `datasets` (hub name or folder); their audio is written below `out`.
 
     Its texts begin with the language, as in "[ces] ahoj"; corpora are known by the ids.
     """
     wanted = None if pairs is None else {(language, folder) for language, corpus in pairs for folder in _names(corpus)}
+    found: set[Pair] = set()
 
-    def keep(split: str, id: str, language: str) -> bool:
-        language = language.removeprefix("org_")
+    def keep(split: str, id: str, language: str | None) -> bool:
+        language = (language or "").removeprefix("org_")
+        found.add((language, corpus_of(id)))
         return (wanted is None or (language, corpus_of(id)) in wanted) and _keeps(language, split, reserved)(id)
 
     for item in read_huggingface(name, out, Columns(id="id", language="language"), keep=keep):
         yield _as_on_disk(item)
+    for language, corpus in pairs or []:
+        if not any((language, folder) in found for folder in _names(corpus)):
+            if not skip_missing:
+                raise ValueError(f"{name}: nothing of {language}:{corpus} in it; --skip-missing leaves it out.")
+            yield Dropped("train", language, name, CORPUS_NOT_THERE, f"{language}:{corpus}")
 
 
 def corpus_of(id: str) -> str:
@@ -107,19 +125,25 @@ def _names(corpus: str) -> tuple[str, ...]:
     return _FOLDERS.get(corpus, (corpus,))
 
 
-def _folders_of(root: Path, pair: Pair, skip_missing: bool) -> list[tuple[str, Path]]:
+def _folders_of(root: Path, pair: Pair) -> list[tuple[str, Path]]:
     language, corpus = pair
     codes = _LANGUAGE_FOLDERS.get(language, (language,))
     candidates = [root / name / code for name in _names(corpus) for code in codes]
     found = [(language, folder) for folder in candidates if folder.is_dir()]
-    if not found and not skip_missing:
-        there = sorted(f"{language}:{corpus}" for language, corpus in find_pairs(root) if language in codes)
-        raise ValueError(
-            f"{candidates[0]} is not there, the folder of {language}:{corpus} (of {language} there is "
-            f"{', '.join(there) or 'nothing'}). Name the corpora with --pairs, or leave out what is missing with "
-            f"--skip-missing."
-        )
     return found[:1] if corpus not in _FOLDERS else found
+
+
+def _not_there(root: Path, pair: Pair) -> str:
+    language, corpus = pair
+    pairs = find_pairs(root)
+    if not pairs:
+        return f"{root}: no corpora in it; expected folders such as {root / 'commonvoice' / 'ces'}, with transcripts."
+    there = sorted(f"{one}:{other}" for one, other in pairs if one == language)
+    return (
+        f"{root / _names(corpus)[0] / language} is not there, the folder of {language}:{corpus} (of {language} there "
+        f"is {', '.join(there) or 'nothing'}). Name the corpora with --pairs, or leave out what is missing with "
+        f"--skip-missing."
+    )
 
 
 def _keeps(language: str, split: str, reserved: Reserved) -> Callable[[str], bool]:

@@ -155,7 +155,9 @@ def draw_durations(recipe: Recipe, minutes: float, rng: np.random.Generator) -> 
         >>> len(durations), round(float(np.mean(durations)), 3), round(float(np.std(durations)), 1)
         (900, 4.0, 1.7)
     """
-    drawn = np.full(max(1, round(60 * minutes / recipe.duration)), recipe.duration)
+    drawn = np.full(max(int(minutes > 0), round(60 * minutes / recipe.duration)), recipe.duration)
+    if not len(drawn):
+        return []
     if recipe.spread > 0:
         drawn = rng.gamma((recipe.duration / recipe.spread) ** 2, size=len(drawn))
     for _ in range(8):  # clipping moves the mean

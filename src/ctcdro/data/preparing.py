@@ -7,7 +7,8 @@ headers of the audio, never decoding it, applies a text profile and a limit of l
     dropped.jsonl                        what was left out, from which line of the corpus, and why
     dataset.json                         reader and options
 
-Each file is written whole, the manifests last: where they stand, they are complete. The order is that of the corpus.
+Each file is written whole, and nothing is written before all is read: what was there before is replaced at the end, or
+stays. The order is that of the corpus.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from ..files import PathLike, written_whole
 from ..progress import Track, untracked
 from ..utterance import Manifest, Utterance
-from ..vocab import normalise
+from ..vocab import can_be_language, normalise
 from .audio import TOLERANCE, AudioError, header
 from .parallel import mapped
 
@@ -45,6 +46,8 @@ class Listed:
     offset: float = 0.0
     duration: float | None = None
     """Of the stretch that starts at `offset`; None is up to the end of the file."""
+    overshoot: float = TOLERANCE
+    """Seconds by which the stretch may end after the file; it is cut there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Dropped:
 
 
 TOO_LONG = "too long"
+CORPUS_NOT_THERE = "corpus not there"
+NO_FAULTS = (TOO_LONG, CORPUS_NOT_THERE)  # but what was asked for
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ def prepare(
         ValueError: if an utterance's id has white space, or nothing remains for training; with `strict` at a fault.
     """
     about = {**about, "profile": profile}
-    folder = start_dataset(out, about, overwrite)
+    refuse_other_dataset(out, about, overwrite)
     items = list(track(listed, "listing utterances"))
     lengths = _lengths([item.audio for item in items if isinstance(item, Listed)], num_threads, track)
     utterances: dict[str, list[Utterance]] = {split: [] for split in SPLITS}
@@ -109,46 +114,62 @@ def prepare(
         kept = _judged(item, lengths, profile, max_duration or {}, seen)
         if isinstance(kept, Utterance):
             utterances[item.split].append(kept)
-        elif strict and kept.reason != TOO_LONG:
+        elif strict and kept.reason not in NO_FAULTS:
             raise ValueError(f"{kept.where}: {kept.reason}: {kept.detail}")
         else:
             dropped.append(kept)
     if not utterances["train"]:
         raise ValueError(_nothing_left(dropped))
     manifests = {split: Manifest(found) for split, found in utterances.items() if found}
-    finish_dataset(folder, manifests, dropped)
-    return Prepared(folder, manifests, dropped)
+    write_dataset(out, about, manifests, dropped)
+    return Prepared(Path(out), manifests, dropped)
 
 
-def start_dataset(out: PathLike, about: Mapping[str, Any], overwrite: bool = False) -> Path:
-    """Makes the folder of a dataset and notes reader and options in it.
+def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: bool = False) -> None:
+    """Sees to it that a folder has no dataset, or one made with the same reader and options.
 
     Raises:
-        ValueError: if it holds a dataset made otherwise.
+        ValueError: naming what differs.
     """
     folder = Path(out)
-    note = folder / "dataset.json"
-    text = json.dumps(about, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
-    others = [folder / f"{split}.jsonl" for split in SPLITS if (folder / f"{split}.jsonl").exists()]
-    if others and not overwrite and not (note.exists() and note.read_text(encoding="utf-8") == text):
+    manifests = [path for path in _manifests(folder) if path.exists()]
+    if not manifests or overwrite:
+        return
+    try:
+        there = json.loads((folder / "dataset.json").read_bytes())
+        here = json.loads(json.dumps(about))
+        differing = [f"{key} was {there.get(key)!r:.60}" for key in there | here if there.get(key) != here.get(key)]
+    except (OSError, ValueError, AttributeError):
+        differing = ["nothing tells how"]
+    if differing:
         raise ValueError(
-            f"{others[0]} is there already, and was made by another command or with other options. Give another "
-            f"folder, or --overwrite."
+            f"{manifests[0]} is there already, and was made otherwise ({'; '.join(differing)}). Give another folder, "
+            f"or --overwrite."
         )
+
+
+def write_dataset(
+    out: PathLike, about: Mapping[str, Any], manifests: Mapping[str, Manifest], dropped: Sequence[Dropped] = ()
+) -> None:
+    """Writes a dataset, in place of one that is there."""
+    folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    for path in others:
-        path.unlink()
-    with written_whole(note) as file:
-        file.write(text)
-    return folder
-
-
-def finish_dataset(folder: Path, manifests: Mapping[str, Manifest], dropped: Sequence[Dropped] = ()) -> None:
-    """Writes what was dropped, then the manifests."""
+    with written_whole(folder / "dataset.json") as file:
+        json.dump(about, file, ensure_ascii=False, indent=2, sort_keys=True)
+        file.write("\n")
     with written_whole(folder / "dropped.jsonl") as file:
         file.writelines(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in dropped)
     for split, manifest in manifests.items():
         manifest.write(folder / f"{split}.jsonl")
+    for path in _manifests(folder):
+        if path.stem not in manifests:
+            path.unlink(missing_ok=True)
+        for leftover in folder.glob(f".{path.name}.*"):  # of a run that was killed
+            leftover.unlink()
+
+
+def _manifests(folder: Path) -> list[Path]:
+    return [folder / f"{split}.jsonl" for split in SPLITS]
 
 
 def _lengths(paths: Iterable[str], num_threads: int, track: Track) -> dict[str, float | AudioError]:
@@ -187,19 +208,25 @@ def _judged(
             )
         if (item.split, item.id) in seen:
             return dropped("same id again", f"{item.id} comes twice in {item.split}")
-        seen.add((item.split, item.id))
+    if not can_be_language(item.lang):
+        return dropped("unusable language", f"codes must have no spaces or brackets; got {item.lang!r:.60}")
     text = normalise(item.text, profile)
     if not text:
-        return dropped("empty transcript", f"nothing is left of {item.text!r} by profile {profile!r}")
+        left = (
+            f"nothing is left of {item.text!r:.60} by profile {profile!r}" if item.text.strip() else "there is no text"
+        )
+        return dropped("empty transcript", left)
     length = lengths[item.audio]
     if isinstance(length, AudioError):
         return dropped("unreadable audio" if os.path.exists(item.audio) else "missing audio", str(length))
     duration = length - item.offset if item.duration is None else min(item.duration, length - item.offset)
-    if duration <= 0 or (item.duration is not None and item.duration > duration + TOLERANCE):
+    if duration <= 0 or (item.duration is not None and item.duration > duration + item.overshoot):
         stretch = f"{item.offset:g} s" + (f" + {item.duration:g} s" if item.duration is not None else " on")
         return dropped("outside its audio", f"{stretch} is asked for, {item.audio} has {length:g} s")
     if duration > max_duration.get(item.split, float("inf")):
         return dropped(TOO_LONG, f"{duration:.2f} s, the limit is {max_duration[item.split]:g} s")
+    if item.id is not None:
+        seen.add((item.split, item.id))
     return Utterance(
         item.audio, duration, text, item.lang, id=item.id, offset=item.offset, corpus=item.corpus, speaker=item.speaker
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 SHORTEST, LONGEST = 0.4, 20.0  # seconds of an utterance
 SLOWEST, FASTEST = 80, 450  # words a minute that eSpeak NG can do
+MOST_MINUTES = 100_000
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Recipe:
         4
         >>> Recipe(train_minutes=0)
         Traceback (most recent call last):
-        ValueError: `train_minutes` must be a positive number; got 0.
+        ValueError: `train_minutes` must be a number from 0.01 to 100000; got 0.
     """
 
     duration: float = 4.0
@@ -40,21 +41,27 @@ class Recipe:
     test_minutes: float = 5.0
 
     def __post_init__(self) -> None:
-        for name in ("duration", "train_minutes", "dev_minutes", "test_minutes"):
-            _check(_is_number(getattr(self, name)) and getattr(self, name) > 0, self, name, "a positive number")
-        between = SHORTEST <= self.duration <= LONGEST
-        _check(between, self, "duration", f"between {SHORTEST} and {LONGEST} seconds")
-        for name in ("spread", "reverberation"):
-            _check(_is_number(getattr(self, name)) and getattr(self, name) >= 0, self, name, "zero or more seconds")
-        for name, least in (("num_words", 2), ("num_speakers", 1)):
+        _check_number(self, "duration", SHORTEST, LONGEST)
+        _check_number(self, "spread", 0, LONGEST)
+        _check_number(self, "reverberation", 0, 10)
+        _check_number(self, "train_minutes", 0.01, MOST_MINUTES)
+        _check_number(self, "dev_minutes", 0, MOST_MINUTES)
+        _check_number(self, "test_minutes", 0, MOST_MINUTES)
+        for name, least, most in (("num_words", 2, 100_000), ("num_speakers", 1, 1_000)):
             value = getattr(self, name)
-            _check(isinstance(value, int) and value >= least, self, name, f"a whole number, {least} or more")
-        for name in ("words_per_minute", "snr"):
-            if getattr(self, name) is not None or name != "snr":
-                _check(_is_range(getattr(self, name)), self, name, "two numbers, the smaller first")
-        slowest, fastest = self.words_per_minute
-        in_range = slowest >= SLOWEST and fastest <= FASTEST
-        _check(in_range, self, "words_per_minute", f"between {SLOWEST} and {FASTEST}")
+            is_right = isinstance(value, int) and least <= value <= most
+            _check(is_right, self, name, f"a whole number from {least} to {most:,}")
+        for name, least, most in (("words_per_minute", SLOWEST, FASTEST), ("snr", -30, 100)):
+            value = getattr(self, name)
+            is_right = (value is None and name == "snr") or (
+                _is_range(value) and least <= value[0] and value[1] <= most
+            )
+            _check(is_right, self, name, f"two numbers from {least} to {most}, the smaller first")
+
+
+def _check_number(recipe: Recipe, name: str, least: float, most: float) -> None:
+    value = getattr(recipe, name)
+    _check(_is_number(value) and least <= value <= most, recipe, name, f"a number from {least:g} to {most:g}")
 
 
 def _is_number(value: Any) -> bool:

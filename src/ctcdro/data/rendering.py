@@ -7,7 +7,7 @@ What one can rely on:
 * the same job gives the same bytes, with any number of workers and in any order;
 * an audio file appears whole or not at all;
 * the calling process, which may have threads, is never forked; when it ends, by whatever means, the workers end too;
-* nothing waits forever: a process that speaks has a time limit, and the death of a worker is an error.
+* a process that speaks has a time limit, and the death of a worker is an error.
 
 Workers import neither torch nor anything that does.
 """
@@ -216,7 +216,7 @@ def _answer(espeak: ESpeak, job: Read | Say) -> dict[str, Any]:
         if job.path is not None:
             _write(job.path, samples)
         return {"result": len(samples)}
-    except (OSError, RuntimeError) as error:
+    except Exception as error:
         return {"error": str(error)}
 
 

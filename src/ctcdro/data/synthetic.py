@@ -30,6 +30,7 @@ from ..files import PathLike
 from ..progress import Track, untracked
 from ..utterance import Manifest, Utterance
 from .planning import SPLITS, Key, Sentence, plan, rng_of
+from .preparing import refuse_other_dataset, write_dataset
 from .recipe import DEMO, Recipe
 from .rendering import SAMPLE_RATE, Pool, Say, num_samples
 from .voices import LANGUAGES, find_language
@@ -45,6 +46,7 @@ def make_corpus(
     recipes: Mapping[str, Recipe],
     seed: int = 0,
     num_workers: int | None = None,
+    overwrite: bool = False,
     track: Track = untracked,
 ) -> dict[str, Manifest]:
     """Makes audio and the manifests `train.jsonl`, `dev.jsonl` and `test.jsonl` below `out`.
@@ -54,6 +56,7 @@ def make_corpus(
         recipes: by language, as ISO 639-3 code.
         seed: of words, speakers, rooms and noise.
         num_workers: processes; by default as many as there are processors.
+        overwrite: replace the manifests of a dataset that was made otherwise.
         track: shows progress.
 
     Returns:
@@ -81,15 +84,20 @@ def make_corpus(
         raise ValueError(f"`num_workers` must be 1 or more; got {num_workers!r}.")
     _check_packages()
     folder = Path(os.path.abspath(out))
+    about = {"reader": "synthetic", "seed": seed, "recipes": {name: asdict(recipes[name]) for name in languages}}
+    refuse_other_dataset(folder, about, overwrite)
     with _alone_in(folder), Pool(num_workers or _num_processors()) as pool:
         sentences = plan(recipes, seed, pool)
         jobs = {key: _job(key, sentence, recipes[key[0]], seed, folder) for key, sentence in sentences.items()}
         lengths = _render(jobs, pool, track)
-    manifests = {}
-    for split in reversed(SPLITS):
-        keys = [key for key in sentences if key[1] == split]
-        manifests[split] = Manifest(_utterance(key, sentences[key], jobs[key], lengths[key], out) for key in keys)
-        manifests[split].write(folder / f"{split}.jsonl")
+        manifests = {}
+        for split in reversed(SPLITS):
+            keys = [key for key in sentences if key[1] == split]
+            if keys:
+                manifests[split] = Manifest(
+                    _utterance(key, sentences[key], jobs[key], lengths[key], out) for key in keys
+                )
+        write_dataset(folder, about, manifests)
     return manifests
 
 
@@ -131,7 +139,7 @@ def _render(jobs: Mapping[Key, Say], pool: Pool, track: Track) -> dict[Key, int]
     """Makes the files that are not there; returns the number of samples of each."""
     for folder in {Path(str(job.path)).parent for job in jobs.values()}:
         folder.mkdir(parents=True, exist_ok=True)
-        for leftover in folder.glob(".*"):
+        for leftover in folder.glob(f".{folder.name}-*.wav.*"):
             leftover.unlink()  # of a call that was killed
     there = {key: num_samples(Path(str(job.path))) for key, job in jobs.items()}
     lengths = {key: length for key, length in there.items() if length}

@@ -40,7 +40,13 @@ def language_folders(root: PathLike, table: str, languages: Sequence[str] | None
 
     root = Path(root)
     folders = [root] if (root / table).is_file() else sorted(path.parent for path in root.glob(f"*/{table}"))
-    found = [(language_code(folder.absolute().name), folder) for folder in folders]
+    found = []
+    for folder in folders:
+        try:
+            found.append((language_code(folder.absolute().name), folder))
+        except ValueError as error:
+            if languages is None:
+                raise ValueError(f"{folder}: the folder must be called after its language: {error}") from error
     if not found:
         raise ValueError(f"{root}: no {table} in it or in a folder below it; expected one folder a language.")
     if languages is None:

@@ -25,22 +25,25 @@ def draw_lengths(durations: Mapping[str, Sequence[float] | npt.NDArray[np.float6
     if not durations or not all(len(seconds) for seconds in durations.values()):
         raise ValueError("`durations` must have a group, and each group an utterance.")
     names = sorted(durations, key=lambda name: float(np.mean(durations[name])))
-    longest = max(float(np.max(seconds)) for seconds in durations.values())
-    edges = np.linspace(0.0, longest * 1.001, 51)
-    figure = Figure(figsize=(7.0, 1.2 + 0.45 * len(names)), layout="constrained")
+    longest = max(float(np.max(seconds)) for seconds in durations.values()) * 1.001
+    edges = np.linspace(0.0, longest, 51)
+    figure = Figure(figsize=(7.5, 1.2 + 0.45 * len(names)), layout="constrained")
     axes = figure.add_subplot()
     for row, name in enumerate(reversed(names)):
         seconds = np.asarray(durations[name], dtype=np.float64)
         counts, _ = np.histogram(seconds, edges)
-        heights = row + 0.85 * counts / counts.max()
-        colour = f"C{row % 10}"
+        # A single long utterance among thousands is still to be seen.
+        heights = row + np.where(counts > 0, np.maximum(0.85 * counts / counts.max(), 0.06), 0.0)
+        colour = f"C{sorted(durations).index(name) % 10}"
         axes.stairs(heights, edges, baseline=row, fill=True, color=colour, alpha=0.55)
         axes.plot([seconds.mean()] * 2, [row, row + 0.85], color=colour, linewidth=1.2)
-        axes.text(longest, row + 0.45, f"{seconds.mean():.1f} ± {seconds.std():.1f} s", ha="right", fontsize=8)
-    axes.set_yticks(np.arange(len(names)) + 0.2, [f"{name} ({len(durations[name]):,})" for name in reversed(names)])
+        axes.text(longest * 1.02, row + 0.2, f"{seconds.mean():.1f} ± {seconds.std():.1f} s", fontsize=8)
+    labels = [f"{name} ({len(durations[name]):,})" for name in reversed(names)]
+    axes.set_yticks(np.arange(len(names)) + 0.2, labels, parse_math=False)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlim(0.0, longest * 1.001)
+    axes.set_xlim(0.0, longest)
     axes.set_ylim(0.0, len(names) + 0.05)
-    axes.set_xlabel("length of utterances in seconds (line: mean); heights are relative to each group's largest")
+    axes.set_title("Lengths of the training utterances, by group; lines are means", fontsize=9)
+    axes.set_xlabel("seconds")
     axes.spines[["top", "right", "left"]].set_visible(False)
     figure.savefig(path, dpi=150)
