@@ -1,0 +1,137 @@
+"""Checkpoints: tensors and plain values in a folder that appears whole or not at all.
+
+    000000480/tensors.safetensors      model, optimiser, objective, generators
+    000000480/values.json              counters and the like, and the digest of the tensors
+
+No pickle is written or read. A folder takes its name when all is on the disk; should it be damaged later, the digest
+tells, and the checkpoint before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+
+class Checkpoint(NamedTuple):
+    """What a run needs to go on."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
+    """Writes a checkpoint, then removes all but the newest `keep`.
+
+    Raises:
+        OSError: if it cannot be written; those that are there stay.
+    """
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for leftover in folder.glob(".*"):
+        shutil.rmtree(leftover)  # of a run that was killed
+    unfinished = folder / f".{checkpoint.step:09d}"
+    unfinished.mkdir()
+    try:
+        tensors = unfinished / "tensors.safetensors"
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}, tensors)
+        values = {"step": checkpoint.step, "digest": _digest(tensors), "values": checkpoint.values}
+        (unfinished / "values.json").write_text(json.dumps(values), encoding="utf-8")
+        for path in (tensors, unfinished / "values.json", unfinished):
+            _flush(path)
+        final = folder / unfinished.name[1:]
+        if final.exists():  # damaged, or it would not be made again
+            shutil.rmtree(final)
+        os.replace(unfinished, final)
+        _flush(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    for old in _folders(folder)[keep:]:
+        shutil.rmtree(old)
+
+
+def load_checkpoint(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint that is sound; None if there is none. Damaged ones are passed over, with a warning."""
+    return next(_sound(folder), None)
+
+
+def _sound(folder: Path) -> Iterator[Checkpoint]:
+    from safetensors.torch import load_file
+
+    for path in _folders(folder):
+        try:
+            record = json.loads((path / "values.json").read_text(encoding="utf-8"))
+            tensors = path / "tensors.safetensors"
+            if _digest(tensors) != record["digest"]:
+                raise ValueError("tensors.safetensors is not what was written")
+            yield Checkpoint(record["step"], load_file(tensors), record["values"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("Checkpoint %s is damaged and passed over: %s", path, error)
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Checkpoints, the newest first."""
+    return sorted((path for path in folder.glob("*") if path.name.isdigit()), key=lambda path: -int(path.name))
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """To the disk, so that a name is not there before its content, should the machine fail."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flattened(state: Mapping[str, Any], prefix: str) -> tuple[dict[str, Tensor], Any]:
+    """Tensors by their place in a nested state, and the state with their places instead of them.
+
+    Example:
+        >>> import torch
+        >>> tensors, values = flattened({"lr": 0.1, "momentum": [torch.ones(2)]}, "optimiser")
+        >>> tensors, values
+        ({'optimiser/momentum/0': tensor([1., 1.])}, {'lr': 0.1, 'momentum': [{'tensor': 'optimiser/momentum/0'}]})
+        >>> restored(values, tensors)
+        {'lr': 0.1, 'momentum': [tensor([1., 1.])]}
+    """
+    tensors: dict[str, Tensor] = {}
+
+    def walk(value: Any, place: str) -> Any:
+        if isinstance(value, Tensor):
+            tensors[place] = value
+            return {"tensor": place}
+        if isinstance(value, Mapping):
+            return {str(key): walk(one, f"{place}/{key}") for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [walk(one, f"{place}/{number}") for number, one in enumerate(value)]
+        return value
+
+    values = walk(state, prefix)
+    return tensors, values
+
+
+def restored(values: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """The state that `flattened` took apart; keys are text, and tuples are lists."""
+    if isinstance(values, dict):
+        if set(values) == {"tensor"}:
+            return tensors[values["tensor"]]
+        return {key: restored(value, tensors) for key, value in values.items()}
+    return [restored(value, tensors) for value in values] if isinstance(values, list) else values

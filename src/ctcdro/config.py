@@ -1,0 +1,236 @@
+"""A run, described completely by one YAML file. Defaults are the paper's; where it is silent, the authors' code's.
+
+    dataset: set1
+    model: {encoder: facebook/wav2vec2-xls-r-300m}
+    objective: {name: ctc-dro, step_size: 1e-4, smoothing: 0.1}
+
+Unknown keys, wrong types and combinations that cannot be are refused, with the path of the key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+try:
+    import yaml
+    from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+except ImportError as error:
+    raise ImportError(f"Training needs the extra `train`: pip install 'ctcdro[train]' ({error})") from error
+
+from .files import PathLike, written_whole
+
+
+class Section(BaseModel):
+    """What all sections share: no other keys than those there are, and no change once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+class Lora(Section):
+    """Low-rank adapters instead of all weights of the encoder."""
+
+    rank: int = Field(8, gt=0)
+    alpha: float = Field(16.0, gt=0)
+    """Scale of the adapters, over the rank."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+
+class Model(Section):
+    """Encoder and head."""
+
+    encoder: str = "facebook/wav2vec2-xls-r-300m"
+    """A folder or a name on the hub that transformers loads; or `mel-small`, which is trained from scratch."""
+    head: Literal["transformer", "linear"] = "transformer"
+    """The paper's two Transformer layers over all layers of the encoder, or one linear layer over the last."""
+    freeze_encoder: bool = False
+    lora: Lora | None = None
+    spec_augment: bool = True
+    gradient_checkpointing: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Model:
+        if self.freeze_encoder and self.lora is not None:
+            raise ValueError("`freeze_encoder` and `lora` cannot go together; adapters leave the encoder as it is")
+        if self.encoder == "mel-small" and (self.freeze_encoder or self.lora is not None):
+            raise ValueError("`encoder` mel-small is trained from scratch; it cannot be frozen or adapted")
+        return self
+
+
+class Objective(Section):
+    """What is minimised."""
+
+    name: Literal["ctc-dro", "ctc-dro-unsmoothed", "group-dro", "erm"] = "ctc-dro"
+    step_size: float = Field(1e-4, ge=0)
+    """Of the group weights; not used by `erm`."""
+    smoothing: float = Field(0.1, ge=0)
+    """Of their update; used by `ctc-dro` only."""
+    reduction: Literal["sum", "mean"] = "sum"
+    """The losses of a batch are added up, as in the paper, or averaged, as in the authors' code."""
+    normalise: Literal["none", "frames", "labels"] = "none"
+    """Divide the loss of an utterance by its frames or labels: the paper's study of why that does not help."""
+
+
+class Batches(Section):
+    """Which utterances come together."""
+
+    sampler: Literal["length-matched", "similar-length", "group-uniform"] = "length-matched"
+    batch_duration: float = Field(50.0, gt=0)
+    """Seconds of a batch; for `length-matched`."""
+    balance: float = Field(0.0, ge=0, le=1)
+    """0: groups have equal shares; 1: shares in proportion to their audio, each utterance once an epoch."""
+    batch_size: int = Field(4, gt=0)
+    """Utterances of a batch; for the other samplers."""
+    group_by: str = "lang"
+    """The fields that tell groups apart, as `lang,corpus`."""
+    on_fault: Literal["stop", "skip"] = "stop"
+    """What to do about audio that cannot be read."""
+    num_workers: int = Field(2, ge=0)
+    """Processes that read audio."""
+
+
+class Optimiser(Section):
+    """Adam, and how its steps are made."""
+
+    learning_rate: float = Field(1e-4, gt=0)
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = Field(1e-6, ge=0)
+    decoupled: bool = False
+    """AdamW instead of Adam."""
+    clip_norm: float | None = Field(5.0, gt=0)
+    """Of the gradient; null for none. A small norm undoes what group weights do to it."""
+    accumulate: int = Field(16, gt=0)
+    """Batches of one step, over all processes."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """After warm-up, the learning rate stays, or falls to zero."""
+    warmup: float = Field(0.0, ge=0, lt=1)
+    """Part of all steps in which the learning rate rises from zero."""
+
+
+class Training(Section):
+    """How long, how, and which model is kept."""
+
+    epochs: int = Field(40, gt=0)
+    batches_per_epoch: int = Field(1200, gt=0)
+    """After as many batches, over all processes, the development data are looked at."""
+    select: Literal["dev-loss", "worst-cer"] = "dev-loss"
+    """The model to keep: lowest loss on the development data, or lowest CER of their worst language."""
+    stop_after: int | None = Field(None, gt=0)
+    """Stop when so many epochs in a row have brought nothing better."""
+    checkpoint_every: int | None = Field(None, gt=0)
+    """Steps between checkpoints; by default one an epoch."""
+    keep_checkpoints: int = Field(2, ge=2)
+    precision: Literal["fp32", "bf16"] = "fp32"
+    compile: bool = False
+    trackers: tuple[str, ...] = ("tensorboard",)
+    """Where figures go besides the run folder: tensorboard, wandb, mlflow."""
+
+
+class Config(Section):
+    """A run."""
+
+    dataset: Path
+    """Folder with train.jsonl and dev.jsonl."""
+    seed: int = Field(0, ge=0)
+    model: Model = Model()
+    objective: Objective = Objective()
+    batches: Batches = Batches()
+    optimiser: Optimiser = Optimiser()
+    training: Training = Training()
+
+    @model_validator(mode="after")
+    def _check(self) -> Config:
+        num_batches = self.training.epochs * self.training.batches_per_epoch
+        if num_batches < self.optimiser.accumulate:
+            raise ValueError(
+                f"training.epochs * training.batches_per_epoch are {num_batches} batches, fewer than one step takes "
+                f"(optimiser.accumulate is {self.optimiser.accumulate})"
+            )
+        return self
+
+    def write(self, path: PathLike) -> None:
+        """Writes it all, defaults too."""
+        with written_whole(path) as file:
+            yaml.safe_dump(self.model_dump(mode="json"), file, sort_keys=False, allow_unicode=True)
+
+
+def read_config(path: PathLike, overrides: Iterable[str] = ()) -> Config:
+    """Reads a configuration.
+
+    Args:
+        path: the YAML file. Its `dataset`, if relative, is relative to the working directory.
+        overrides: as "objective.step_size=1e-3", applied after the file.
+
+    Raises:
+        ValueError: naming the file and the key.
+    """
+    try:
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a YAML file: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path}: expected keys and values, as `dataset: folder`; got {values!r:.60}.")
+    return parse_config(values, overrides, source=str(path))
+
+
+def parse_config(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> Config:
+    """The configuration of keys and values.
+
+    Example:
+        >>> config = parse_config({"dataset": "set1", "objective": {"step_size": "1e-3"}}, ["model.head=linear"])
+        >>> config.objective.step_size, config.model.head, config.training.epochs
+        (0.001, 'linear', 40)
+        >>> parse_config({"dataset": "set1", "objective": {"stepsize": 1}})
+        Traceback (most recent call last):
+        ValueError: configuration: objective.stepsize: unknown key; there are name, step_size, smoothing, ...
+    """
+    values = json.loads(json.dumps(values, default=str))
+    for override in overrides:
+        _override(values, override)
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        faults = [f"{source}: {_fault(fault)}" for fault in error.errors(include_url=False)]
+        raise ValueError("\n".join(faults)) from error
+
+
+def schema() -> str:
+    """The JSON schema, with a description of every key."""
+    return json.dumps(Config.model_json_schema(), indent=2)
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    key, sign, value = override.partition("=")
+    *sections, name = key.split(".")
+    if not sign or not name:
+        raise ValueError(f"--set must be as objective.step_size=1e-3; got {override!r}.")
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise ValueError(f"--set {override}: {section} is a value, and has no keys.")
+    try:
+        values[name] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ValueError(f"--set {override}: not a value: {' '.join(str(error).split())}") from error
+
+
+def _fault(fault: Any) -> str:
+    path: Sequence[Any] = fault["loc"]
+    key = ".".join(map(str, path))
+    if fault["type"] == "extra_forbidden":
+        return f"{key}: unknown key; there are {', '.join(_keys(path[:-1]))}."
+    if fault["type"] == "missing":
+        return f"{key}: missing."
+    message = fault["msg"].removeprefix("Value error, ")
+    shown = "" if fault["type"] == "value_error" else f"; got {fault['input']!r:.60}"
+    return f"{key + ': ' if key else ''}{message[:1].lower()}{message[1:]}{shown}."
+
+
+def _keys(path: Sequence[Any]) -> list[str]:
+    section: Any = Config
+    for name in path:
+        annotation = section.model_fields[name].annotation
+        section = Lora if annotation == Lora | None else annotation
+    return list(section.model_fields)

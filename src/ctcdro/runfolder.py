@@ -1,0 +1,126 @@
+"""Which files a run leaves behind, and how to read and write each of them.
+
+config.yaml                 complete, with all defaults
+run.json                    versions, commit, seed, machine, wall-clock
+log.jsonl                   a line a step or epoch: losses, learning rate, throughput
+group_weights.jsonl         a line a step: weight and mean loss of each group
+vocab.json                  the labels
+checkpoints/                what a restart needs
+model/                      the selected model; where it is, the run is finished
+predictions/<split>.jsonl   scores/<split>.json
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from .files import PathLike, numbered_lines, written_whole
+
+PACKAGES = ("ctcdro", "torch", "numpy", "transformers", "accelerate", "peft", "soundfile", "soxr")
+
+
+class RunFolder:
+    """The files of a run.
+
+    Example:
+        >>> RunFolder("run").scores("test").as_posix()
+        'run/scores/test.json'
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.yaml"
+        self.run = self.path / "run.json"
+        self.log = self.path / "log.jsonl"
+        self.group_weights = self.path / "group_weights.jsonl"
+        self.vocabulary = self.path / "vocab.json"
+        self.checkpoints = self.path / "checkpoints"
+        self.best = self.path / "best"
+        self.model = self.path / "model"
+        self.tracking = self.path / "tracking"
+
+    def predictions(self, split: str) -> Path:
+        return self.path / "predictions" / f"{split}.jsonl"
+
+    def scores(self, split: str) -> Path:
+        return self.path / "scores" / f"{split}.json"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.model.exists()
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Writes a record, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as file:
+        json.dump(record, file, ensure_ascii=False, indent=2)
+        file.write("\n")
+
+
+def append_line(path: Path, record: Any) -> None:
+    """Adds a record as one line."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a file of lines; a last line that broke off is left out."""
+    if path.exists():
+        for _, line in numbered_lines(path):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                return
+
+
+def forget_after(path: Path, step: int) -> None:
+    """Removes lines of steps after this one, which are about to be done again."""
+    kept = [record for record in read_lines(path) if record["step"] <= step]
+    with written_whole(path) as file:
+        file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in kept)
+
+
+def about_this_run(seed: int, num_processes: int) -> dict[str, Any]:
+    """What one would need to know to do the run again: versions, commit, machine."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "seed": seed,
+        "num_processes": num_processes,
+        "command": sys.argv,
+        "python": platform.python_version(),
+        "versions": versions,
+        "commit": _commit(),
+        "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
+    }
+
+
+def _commit() -> str | None:
+    """Of the code that runs, if it is in a git repository."""
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        return done.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,95 @@
+"""Checkpoints: whole or not there, damage is seen, and no pickle."""
+
+import json
+import logging
+
+import pytest
+import torch
+
+from ctcdro.checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
+
+
+def checkpoint(step):
+    return Checkpoint(
+        step, {"a": torch.full((3,), float(step)), "b/c": torch.arange(4)}, {"epoch": step, "list": [1, None]}
+    )
+
+
+def test_the_newest_is_loaded_and_old_ones_are_removed(tmp_path):
+    for step in (5, 90, 1000):
+        save_checkpoint(tmp_path, checkpoint(step), keep=2)
+    loaded = load_checkpoint(tmp_path)
+    assert (loaded.step, loaded.values) == (1000, {"epoch": 1000, "list": [1, None]})
+    assert torch.equal(loaded.tensors["a"], torch.full((3,), 1000.0))
+    assert torch.equal(loaded.tensors["b/c"], torch.arange(4))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000090", "000001000"]
+
+
+def test_without_checkpoint_there_is_none(tmp_path):
+    assert load_checkpoint(tmp_path / "nowhere") is None
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "tensors.safetensors").unlink(),
+        lambda folder: (folder / "values.json").unlink(),
+        lambda folder: (folder / "tensors.safetensors").write_bytes(b""),
+        lambda folder: (folder / "values.json").write_text('{"step": 2'),
+        lambda folder: (folder / "values.json").write_text("[]"),
+        lambda folder: flip(folder / "tensors.safetensors"),
+    ],
+)
+def test_a_damaged_one_is_passed_over_for_the_one_before(tmp_path, damage, caplog):
+    save_checkpoint(tmp_path, checkpoint(1))
+    save_checkpoint(tmp_path, checkpoint(2))
+    damage(tmp_path / "000000002")
+    with caplog.at_level(logging.WARNING):
+        assert load_checkpoint(tmp_path).step == 1
+    assert "000000002 is damaged" in caplog.text
+    save_checkpoint(tmp_path, checkpoint(2))
+    assert load_checkpoint(tmp_path).step == 2
+
+
+def test_what_a_killed_run_left_is_no_checkpoint_and_is_cleared(tmp_path):
+    save_checkpoint(tmp_path, checkpoint(1))
+    (tmp_path / ".000000002").mkdir()
+    (tmp_path / ".000000002" / "tensors.safetensors").write_bytes(b"half")
+    assert load_checkpoint(tmp_path).step == 1
+    save_checkpoint(tmp_path, checkpoint(3))
+    assert not (tmp_path / ".000000002").exists()
+
+
+def test_a_failed_write_leaves_those_that_are_there(tmp_path, monkeypatch):
+    save_checkpoint(tmp_path, checkpoint(1))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_checkpoint(tmp_path, checkpoint(2))
+    assert [path.name for path in tmp_path.iterdir()] == ["000000001"]
+    assert load_checkpoint(tmp_path).step == 1
+
+
+def test_the_state_of_an_optimiser_survives(tmp_path):
+    model = torch.nn.Linear(3, 2)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.1, betas=(0.9, 0.98))
+    model(torch.ones(1, 3)).sum().backward()
+    optimiser.step()
+    tensors, values = flattened(optimiser.state_dict(), "optimiser")
+    state = restored(json.loads(json.dumps(values)), tensors)
+    state["state"] = {int(number): one for number, one in state["state"].items()}
+    other = torch.optim.AdamW(torch.nn.Linear(3, 2).parameters(), lr=0.5)
+    other.load_state_dict(state)
+    assert other.param_groups[0]["lr"] == 0.1
+    assert tuple(other.param_groups[0]["betas"]) == (0.9, 0.98)
+    for one, two in zip(optimiser.state.values(), other.state.values(), strict=True):
+        assert all(torch.equal(one[name], two[name]) for name in one)
