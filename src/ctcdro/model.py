@@ -1,0 +1,346 @@
+"""The recogniser: an encoder, a head, and one CTC loss per utterance.
+
+    model = build("facebook/wav2vec2-xls-r-300m", len(vocabulary))
+    output = model(batch.audio, batch.num_samples)
+    losses = model.losses(output, batch.targets, batch.num_labels)  # (B,), for an objective
+
+What one can rely on: the logits of an utterance do not depend on what else is in its batch; losses are computed in
+float32 whatever the precision of the rest; `load` gives what `save` was given, bit for bit, without network. Numbers
+of samples and frames may stay in the memory of the host, and come back where they were.
+
+The encoder is a checkpoint of Hugging Face `transformers` (see `encoders`), or `mel-small`, which is trained from
+scratch and does not need `transformers` (see `mel`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import torch
+from torch import Tensor, nn
+
+from .ctc import ctc_losses
+from .encoders import NEEDS_EXTRA, Lora, PretrainedEncoder, add_lora, from_options, from_pretrained
+from .files import PathLike, written_whole
+from .folders import folder_written_whole, is_empty
+from .heads import LinearHead, TransformerHead
+from .mel import MelSmall
+from .vocab import Vocabulary
+
+MEL_SMALL = "mel-small"
+FORMAT = "ctcdro recogniser 1"
+CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocab.json"
+
+Head: TypeAlias = Literal["transformer", "linear"]
+
+
+class Output(NamedTuple):
+    """What a recogniser says of a batch."""
+
+    logits: Tensor
+    """(B, F, V) scores of labels; those after the end of an utterance mean nothing."""
+    num_frames: Tensor
+    """(B,) frames of each utterance."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a recogniser is built from, the weights apart."""
+
+    encoder: str
+    """`mel-small`, or the name of the checkpoint."""
+    vocabulary_size: int
+    head: Head
+    freeze_encoder: bool = False
+    lora: Lora | None = None
+    gradient_checkpointing: bool = False
+    spec_augment: bool = False
+
+
+class Recogniser(nn.Module):
+    """An encoder and a head. Made by `build` and `load`.
+
+    Attributes:
+        encoder: (B, T) audio -> hidden layers.
+        head: hidden layers -> (B, F, V) logits.
+        settings: what it was built from.
+    """
+
+    def __init__(self, encoder: PretrainedEncoder | MelSmall, settings: Settings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.encoder = encoder
+        self.head: LinearHead | TransformerHead
+        if settings.head == "linear":
+            self.head = LinearHead(encoder.width, settings.vocabulary_size)
+        else:
+            self.head = TransformerHead(
+                encoder.width, encoder.num_layers, settings.vocabulary_size, spec_augment=settings.spec_augment
+            )
+        if isinstance(encoder, PretrainedEncoder):
+            if settings.lora is not None:
+                add_lora(encoder, settings.lora)
+            if settings.gradient_checkpointing:
+                encoder.checkpoint_gradients()
+            if settings.freeze_encoder:
+                encoder.requires_grad_(False)
+                encoder.freeze_feature_extractor()
+                encoder.eval()
+
+    def forward(self, audio: Tensor, num_samples: Tensor) -> Output:
+        """Scores of labels for each frame.
+
+        Args:
+            audio: (B, T) float32 of 16 kHz, zero after the end of each utterance.
+            num_samples: (B,) the samples of each utterance.
+
+        Raises:
+            ValueError: if an utterance is too short for one frame, or too long for the encoder.
+        """
+        return self._headed(*self._encoded(audio, num_samples))
+
+    def encode(self, audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
+        """The part before the head: (L, B, F, D) hidden layers that it looks at, and (B,) frames of each utterance.
+
+        With a frozen encoder they are always the same, and can be kept; `forward_hidden` goes on from them.
+        """
+        hidden, num_frames = self._encoded(audio, num_samples)
+        return torch.stack(hidden), num_frames
+
+    def forward_hidden(self, hidden: Tensor, num_frames: Tensor) -> Output:
+        """The rest: what `encode` gave, -> scores of labels for each frame."""
+        return self._headed(hidden, num_frames)
+
+    def num_frames(self, num_samples: Tensor) -> Tensor:
+        """Frames that come out for samples that go in, exactly."""
+        return self.head.num_frames(self.encoder.num_frames(num_samples))
+
+    def losses(self, output: Output, targets: Tensor, num_labels: Tensor) -> Tensor:
+        """(B,) float32 CTC losses, infinite where a transcript does not fit.
+
+        Args:
+            output: of `forward`.
+            targets: (B, S) labels.
+            num_labels: (B,) labels of each utterance.
+        """
+        with torch.autocast(output.logits.device.type, enabled=False):
+            log_probs = output.logits.float().log_softmax(-1).transpose(0, 1)
+            return ctc_losses(log_probs, targets, output.num_frames, num_labels)
+
+    def train(self, mode: bool = True) -> Recogniser:
+        """As of any module; a frozen encoder stays in evaluation mode."""
+        super().train(mode)
+        if self.settings.freeze_encoder:
+            self.encoder.eval()
+        return self
+
+    def save(self, folder: PathLike, vocabulary: Vocabulary) -> None:
+        """Writes a folder that `load` reads; it takes its name when all is written, and may replace an earlier one.
+
+        Raises:
+            ValueError: if there is something else of that name, or the vocabulary is of another size.
+        """
+        check_vocabulary(self, vocabulary)
+        save_file = _safetensors().save_file
+        if not is_empty(folder):
+            if not Path(folder, CONFIG).exists():
+                raise ValueError(f"{folder}: neither a recogniser nor empty, so it is not replaced. Give another name.")
+            _read_config(Path(folder))
+        with folder_written_whole(folder) as unfinished:
+            weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
+            save_file(weights, unfinished / WEIGHTS)
+            vocabulary.save(unfinished / VOCABULARY)
+            config = {"format": FORMAT, "settings": asdict(self.settings), "encoder": self.encoder.options}
+            with written_whole(unfinished / CONFIG) as file:
+                json.dump(config, file, ensure_ascii=False, indent=2)
+
+    def _encoded(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        audio = self._checked(audio, num_samples)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.settings.freeze_encoder):
+            hidden = self.encoder(audio, num_samples, all_layers=isinstance(self.head, TransformerHead))
+        return hidden, self.encoder.num_frames(num_samples)
+
+    def _headed(self, hidden: Sequence[Tensor] | Tensor, num_frames: Tensor) -> Output:
+        return Output(self.head(hidden, num_frames), self.head.num_frames(num_frames))
+
+    def _checked(self, audio: Tensor, num_samples: Tensor) -> Tensor:
+        """The audio up to the end of the longest utterance."""
+        if audio.ndim != 2 or num_samples.shape != audio.shape[:1] or not len(audio):
+            raise ValueError(
+                "`audio` must have shape (utterances, samples), and `num_samples` one entry for each utterance; got "
+                f"{tuple(audio.shape)} and {tuple(num_samples.shape)}."
+            )
+        shortest, longest = int(num_samples.min()), int(num_samples.max())
+        if longest > audio.shape[1]:
+            raise ValueError(f"`num_samples` has {longest:,}, but `audio` only {audio.shape[1]:,} samples.")
+        if shortest < self.encoder.min_samples:
+            raise ValueError(
+                f"`num_samples` has {shortest:,}; {self.settings.encoder} needs {self.encoder.min_samples:,} for one "
+                "frame. Leave such utterances out."
+            )
+        if self.encoder.max_samples is not None and longest > self.encoder.max_samples:
+            raise ValueError(
+                f"`num_samples` has {longest:,} ({longest / 16_000:.1f} s); {self.settings.encoder} takes up to "
+                f"{self.encoder.max_samples:,} ({self.encoder.max_samples / 16_000:g} s). Cut such "
+                "utterances, or leave them out."
+            )
+        return audio[:, :longest]
+
+
+def build(
+    encoder: str,
+    vocabulary_size: int,
+    *,
+    head: Head = "transformer",
+    freeze_encoder: bool = False,
+    lora: Lora | Mapping[str, Any] | None = None,
+    gradient_checkpointing: bool = False,
+    spec_augment: bool = True,
+    seed: int | None = None,
+) -> Recogniser:
+    """A recogniser to be trained.
+
+    Args:
+        encoder: `mel-small`, or a checkpoint of `transformers`: a folder, or a name on the hub.
+        vocabulary_size: number of labels, the blank among them.
+        head: "transformer", the paper's, or "linear". That of `mel-small` is linear in any case.
+        freeze_encoder: whether to train the head alone.
+        lora: whether, and how, to train matrices of low rank instead of the encoder itself; a `Lora` or its fields.
+        gradient_checkpointing: whether to save memory in the encoder, for a third more time.
+        spec_augment: whether the paper's head augments features in training; the linear head never does.
+        seed: of the first weights. By default they are drawn from torch's generator as it is; with a seed, the
+            generator stays as it was.
+
+    Raises:
+        ValueError: if arguments do not go together, or the checkpoint is of an unknown family.
+        ImportError: if `transformers`, or `peft` for LoRA, is missing.
+
+    Example:
+        >>> model = build("mel-small", vocabulary_size=40, seed=0)
+        >>> output = model(torch.randn(2, 16_000), torch.tensor([16_000, 8_000]))
+        >>> output.logits.shape, output.num_frames
+        (torch.Size([2, 33, 40]), tensor([33, 16]))
+        >>> model.losses(output, torch.tensor([[3, 5, 6], [3, 4, 0]]), torch.tensor([3, 2])).shape
+        torch.Size([2])
+    """
+    if head not in get_args(Head):
+        raise ValueError(f'`head` must be "transformer" or "linear"; got {head!r}.')
+    if vocabulary_size < 2:
+        raise ValueError(f"`vocabulary_size` must be 2 or more, the blank and a label; got {vocabulary_size}.")
+    is_mel = encoder == MEL_SMALL
+    if is_mel and (freeze_encoder or lora is not None or gradient_checkpointing):
+        raise ValueError(
+            f"`encoder`: {MEL_SMALL} is small and trained from scratch; it takes neither `freeze_encoder` nor `lora` "
+            "nor `gradient_checkpointing`."
+        )
+    if freeze_encoder and lora is not None:
+        raise ValueError("`freeze_encoder` and `lora` exclude each other: LoRA keeps the encoder's own weights anyway.")
+    if freeze_encoder and gradient_checkpointing:
+        raise ValueError("`gradient_checkpointing` has no use with `freeze_encoder`: there are no gradients.")
+    if isinstance(lora, Mapping):
+        lora = Lora(**lora)
+    head = "linear" if is_mel else head
+    spec_augment = spec_augment and head == "transformer"
+    settings = Settings(encoder, vocabulary_size, head, freeze_encoder, lora, gradient_checkpointing, spec_augment)
+    with _seeded(seed):
+        return Recogniser(MelSmall() if is_mel else from_pretrained(encoder), settings)
+
+
+def load(folder: PathLike) -> tuple[Recogniser, Vocabulary]:
+    """Reads what `Recogniser.save` wrote; in evaluation mode, on the CPU.
+
+    Raises:
+        ValueError: naming the file, if it holds something else.
+    """
+    folder = Path(folder)
+    config = _read_config(folder)
+    load_file = _safetensors().load_file
+    with _seeded(0):  # the weights drawn are overwritten; the generator is to stay as it was
+        try:
+            lora = config["settings"]["lora"]
+            settings = Settings(**{**config["settings"], "lora": Lora(**lora) if lora else None})
+            is_mel = settings.encoder == MEL_SMALL
+            encoder = MelSmall(**config["encoder"]) if is_mel else from_options(config["encoder"])
+            model = Recogniser(encoder, settings)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{folder / CONFIG}: no recogniser can be built from it: {error!r}") from error
+    try:
+        model.load_state_dict(load_file(folder / WEIGHTS))
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # safetensors has errors of its own
+        raise ValueError(f"{folder / WEIGHTS}: not the weights of this recogniser: {error}") from error
+    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    if len(vocabulary) != settings.vocabulary_size:
+        raise ValueError(
+            f"{folder / VOCABULARY}: {len(vocabulary)} labels, but the recogniser has {settings.vocabulary_size}."
+        )
+    return model.eval(), vocabulary
+
+
+def transcribe(
+    model: Recogniser, vocabulary: Vocabulary, audio: Tensor, num_samples: Tensor
+) -> list[tuple[str | None, str]]:
+    """Language and text of each utterance, by the best label of each frame.
+
+    Example:
+        >>> vocabulary = Vocabulary(["ces"], "ahoj")
+        >>> model = build("mel-small", len(vocabulary), seed=0)
+        >>> len(transcribe(model, vocabulary, torch.randn(2, 16_000), torch.tensor([16_000, 8_000])))
+        2
+    """
+    check_vocabulary(model, vocabulary)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            output = model(audio, num_samples)
+            best = output.logits.argmax(-1).tolist()
+    finally:
+        model.train(was_training)
+    return [
+        vocabulary.decode_frames(labels[:num_frames])
+        for labels, num_frames in zip(best, output.num_frames.tolist(), strict=True)
+    ]
+
+
+def check_vocabulary(model: Recogniser, vocabulary: Vocabulary) -> None:
+    """Refuses a vocabulary of another size than the recogniser's."""
+    if len(vocabulary) != model.settings.vocabulary_size:
+        raise ValueError(
+            f"`vocabulary` has {len(vocabulary)} labels, but the recogniser was built with `vocabulary_size` "
+            f"{model.settings.vocabulary_size}; pass the one it was trained with."
+        )
+
+
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    """With a seed, what is drawn on the CPU within comes from it, and torch's generator is as it was after."""
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+        yield
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not the configuration of a recogniser: {error}") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise ValueError(f"{path}: not the configuration of a recogniser of this package (no format {FORMAT!r}).")
+    return config
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise ImportError(f"To save and load a recogniser {NEEDS_EXTRA}") from error
+    return safetensors.torch

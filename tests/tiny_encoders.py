@@ -1,0 +1,50 @@
+"""Checkpoints of every family, tiny and random, as `transformers` writes them."""
+
+import torch
+import transformers
+from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+SIZE = {
+    **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48},
+    **{"hidden_dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0, "feat_proj_dropout": 0.0},
+    **{"final_dropout": 0.0, "layerdrop": 0.1, "mask_time_prob": 0.5},  # the last two, to see them switched off
+}
+CONVOLUTIONS = {"conv_dim": [12] * 7, "num_conv_pos_embedding_groups": 4}
+LARGE = {**SIZE, **CONVOLUTIONS, "num_conv_pos_embeddings": 16, "feat_extract_norm": "layer"}
+LARGE |= {"do_stable_layer_norm": True, "conv_bias": True}
+BASE = {**LARGE, "feat_extract_norm": "group", "do_stable_layer_norm": False, "conv_bias": False}
+WHISPER = {
+    **{"d_model": 32, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 4, "encoder_ffn_dim": 48},
+    **{"decoder_attention_heads": 4, "decoder_ffn_dim": 48, "num_mel_bins": 80, "max_source_positions": 150},
+    **{"vocab_size": 20, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1},
+    **{"dropout": 0.0, "encoder_layerdrop": 0.1},
+}
+
+MODELS = {
+    "wav2vec2": lambda: transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**LARGE)),
+    "wav2vec2, group norm": lambda: transformers.Wav2Vec2Model(transformers.Wav2Vec2Config(**BASE)),
+    "hubert": lambda: transformers.HubertModel(transformers.HubertConfig(**LARGE)),
+    "hubert, group norm": lambda: transformers.HubertModel(transformers.HubertConfig(**BASE)),
+    "wavlm": lambda: transformers.WavLMModel(transformers.WavLMConfig(**LARGE)),
+    "wavlm, group norm": lambda: transformers.WavLMModel(transformers.WavLMConfig(**BASE)),
+    "data2vec-audio": lambda: transformers.Data2VecAudioModel(
+        transformers.Data2VecAudioConfig(**SIZE, **CONVOLUTIONS, num_conv_pos_embeddings=3, conv_pos_kernel_size=5)
+    ),
+    "wav2vec2-bert": lambda: transformers.Wav2Vec2BertModel(
+        transformers.Wav2Vec2BertConfig(**SIZE, conv_depthwise_kernel_size=5, conformer_conv_dropout=0.0)
+    ),
+    "whisper": lambda: transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**WHISPER)),
+    "whisper, encoder alone": lambda: WhisperEncoder(transformers.WhisperConfig(**WHISPER)),
+}
+
+
+def write(name, folder):
+    """Writes the checkpoint of that name."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = MODELS[name]()
+        for parameter_name, parameter in model.named_parameters():
+            if parameter_name.endswith(("bias", "layer_norm.weight")):  # random too, so that nothing hides in zeros
+                torch.nn.init.normal_(parameter, mean=float(parameter_name.endswith("weight")), std=0.3)
+    model.save_pretrained(folder)
+    return str(folder)
