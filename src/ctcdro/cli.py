@@ -15,7 +15,7 @@ except ImportError as error:
 
 from . import __version__
 from .cli_prepare import prepare
-from .cli_run import evaluate, train, transcribe
+from .cli_run import evaluate, export, train, transcribe
 from .cli_score import score
 
 INTERRUPTED = 130  # what typer ends with after Ctrl-C
@@ -28,7 +28,7 @@ app = typer.Typer(
     help="Robust multilingual speech recognition with CTC-DRO.",
 )
 app.add_typer(prepare, name="prepare")
-for command in (train, evaluate, transcribe, score):
+for command in (train, evaluate, transcribe, score, export):
     app.command()(command)
 
 

@@ -1,0 +1,150 @@
+"""`ctcdro train`, `evaluate` and `transcribe`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from .config import Config
+
+RunArgument = Annotated[Path, typer.Argument(help="Folder of a run.", exists=True, file_okay=False)]
+
+
+def train(
+    config: Annotated[Path | None, typer.Argument(help="YAML file that describes the run.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run.")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="As objective.step_size=1e-3.")] = None,
+    show_schema: Annotated[bool, typer.Option("--schema", help="Print all keys of configurations, and end.")] = False,
+) -> None:
+    """Train a recogniser. Goes on with an unfinished run exactly; refuses to overwrite a finished one."""
+    from .config import read_config, schema
+
+    if show_schema:
+        typer.echo(schema())
+        return
+    if config is None or out is None:
+        raise typer.BadParameter("give a configuration, and --out.")
+    settings = read_config(config, overrides or [])
+    from .training import train as run_training
+
+    with _TrainingShown(settings) as shown:
+        folder = run_training(settings, out, watch=shown)
+    if _is_first():
+        typer.echo(f"Model: {folder.model}")
+
+
+def evaluate(
+    run: RunArgument,
+    split: Annotated[str, typer.Option(help="Manifest of the dataset.")] = "test",
+    profile: Annotated[str, typer.Option(help="Of scoring: plain, ml-superb2 or paper.")] = "plain",
+    dataset: Annotated[Path | None, typer.Option(help="By default that of the run.")] = None,
+    batch_duration: Annotated[float, typer.Option(help="Seconds of audio at a time.")] = 50.0,
+    num_workers: Annotated[int, typer.Option(help="Processes that read audio.")] = 0,
+    skip_faults: Annotated[bool, typer.Option("--skip-faults", help="Leave out audio that cannot be read.")] = False,
+) -> None:
+    """Decode and score a split with the model of a run."""
+    from .cli_score import scores_shown
+    from .cli_shown import progress
+    from .evaluation import evaluate as run_evaluation
+    from .runfolder import RunFolder
+
+    scores = run_evaluation(
+        run,
+        split,
+        profile=profile,
+        dataset=dataset,
+        batch_duration=batch_duration,
+        num_workers=num_workers,
+        skip_faults=skip_faults,
+        track=progress,
+    )
+    scores_shown(scores)
+    typer.echo(f"Predictions: {RunFolder(run).predictions(split)}\nScores: {RunFolder(run).scores(split)}")
+
+
+def transcribe(
+    run: RunArgument,
+    audio: Annotated[list[Path], typer.Argument(help="Files of audio.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Language and text of audio files."""
+    from .evaluation import transcribe as run_transcription
+    from .runfolder import RunFolder
+
+    model = RunFolder(run).model
+    for one in run_transcription(model if model.exists() else run, audio):
+        if as_json:
+            typer.echo(json.dumps(one._asdict(), ensure_ascii=False))
+        else:
+            typer.echo(f"{one.path}\t{one.language or '?'}\t{one.text}")
+
+
+def export(
+    run: RunArgument,
+    out: Annotated[Path, typer.Argument(help="Folder to write.", file_okay=False)],
+) -> None:
+    """A folder that transformers loads by itself, with a model card; for models with a linear head."""
+    from .export import export as write_export
+    from .files import written_whole
+    from .model import load
+    from .model_card import model_card
+    from .runfolder import RunFolder
+
+    folder = RunFolder(run)
+    if not folder.is_finished:
+        raise ValueError(f"{run}: no model in it; finish the run first, with the command that started it.")
+    card = model_card(folder)
+    model, vocabulary = load(folder.model)
+    write_export(model, vocabulary, out)
+    with written_whole(out / "README.md") as file:
+        file.write(card)
+    typer.echo(f"Model: {out}")
+
+
+class _TrainingShown:
+    """A bar of steps with loss, throughput and the heaviest group; a line for each epoch. The first process shows."""
+
+    def __init__(self, config: Config) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from .cli_shown import messages
+        from .run import num_steps
+
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"))
+        self._bar = Progress(*columns, console=messages, disable=not _is_first())
+        self._task = self._bar.add_task("", total=num_steps(config), figures="")
+        self._last: float | None = None
+
+    def __enter__(self) -> _TrainingShown:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        if "epoch" in record:
+            best = ", the best so far" if record["is_best"] else ""
+            self._bar.console.print(
+                f"epoch {record['epoch']}: dev loss {record['dev_loss']:.2f}, worst {record['worst_language']} "
+                f"{record['worst_cer']:.1%} CER{best}",
+                highlight=False,
+                markup=False,
+            )
+            return
+        name, weight = max(record["weights"].items(), key=lambda item: item[1])
+        before, self._last = self._last, record["seconds"]
+        speed = "" if before is None else f", {record['audio_seconds'] / (record['seconds'] - before):.0f} s of audio/s"
+        figures = f"loss {record['loss']:.2f}{speed}, heaviest {name} {weight:.2f}"
+        self._bar.update(self._task, completed=record["step"], figures=figures)
+
+
+def _is_first() -> bool:
+    """Whether this is the process that speaks, of those that `torchrun` started."""
+    return os.environ.get("RANK", "0") == "0"

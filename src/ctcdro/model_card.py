@@ -1,0 +1,90 @@
+"""A page about a model: data, languages, results by language, and limits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .config import Config, read_config
+from .metrics import Scores
+from .runfolder import RunFolder, read_lines
+from .vocab import Vocabulary
+
+LIMITS = """## Limits
+
+Results are of the data named above, and say little of other speakers, microphones and topics. Text comes in the
+normalised form of the training data. A language that is not listed is taken for one that is.
+"""
+
+
+def model_card(folder: RunFolder) -> str:
+    """The card of the model of a finished run, as Markdown with the header that the hub reads."""
+    config = read_config(folder.config)
+    vocabulary = Vocabulary.load(folder.vocabulary)
+    parts = [
+        _header(vocabulary),
+        f"# Speech recognition in {len(vocabulary.languages)} languages\n",
+        f"Languages: {', '.join(vocabulary.languages)}. Output is a language token, such as "
+        f"`[{vocabulary.languages[0]}]`, then characters; there are {len(vocabulary)} labels.\n",
+        _training(config, folder),
+        _results(folder),
+        _weights(folder),
+        LIMITS,
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _header(vocabulary: Vocabulary) -> str:
+    languages = "\n".join(f"- {language}" for language in vocabulary.languages)
+    return f"---\nlanguage:\n{languages}\npipeline_tag: automatic-speech-recognition\ntags:\n- ctc-dro\n---\n"
+
+
+def _training(config: Config, folder: RunFolder) -> str:
+    about: dict[str, Any] = json.loads(folder.run.read_text(encoding="utf-8"))
+    objective = config.objective
+    rows = {
+        "dataset": config.dataset.name,
+        "encoder": config.model.encoder,
+        "head": config.model.head,
+        "objective": objective.name,
+        "step size": f"{objective.step_size:g}" if objective.name != "erm" else None,
+        "smoothing": f"{objective.smoothing:g}" if objective.name == "ctc-dro" else None,
+        "batches": f"{config.batches.sampler}, {config.batches.batch_duration:g} s",
+        "learning rate": f"{config.optimiser.learning_rate:g}",
+        "steps": about.get("steps"),
+        "seed": config.seed,
+        "versions": ", ".join(f"{name} {version}" for name, version in about["versions"].items()),
+    }
+    lines = [f"| {name} | {value} |" for name, value in rows.items() if value is not None]
+    return "## Training\n\n| | |\n|---|---|\n" + "\n".join(lines) + "\n"
+
+
+def _results(folder: RunFolder) -> str:
+    path = folder.scores("test")
+    if not path.exists():
+        return "## Results\n\nThere are none: the model was not evaluated on test data.\n"
+    scores = Scores.from_record(json.loads(path.read_text(encoding="utf-8")))
+    rows = [
+        f"| {language} | {_per_cent(one.cer)} | {_per_cent(one.wer)} | {_per_cent(one.lid)} | {one.num_utterances} |"
+        for language, one in scores.languages.items()
+    ]
+    worst = scores.worst()
+    summary = f"Worst: {worst[0]}, {_per_cent(worst[1])} CER; mean {_per_cent(scores.mean())}." if worst else ""
+    return (
+        f"## Results\n\nTest data, profile `{scores.profile}`, in per cent.\n\n"
+        "| language | CER | WER | LID | utterances |\n|---|---|---|---|---|\n" + "\n".join(rows) + f"\n\n{summary}\n"
+    )
+
+
+def _weights(folder: RunFolder) -> str:
+    last = None
+    for last in read_lines(folder.group_weights):  # noqa: B007
+        pass
+    if last is None:
+        return ""
+    weights = ", ".join(f"{name} {weight:.3f}" for name, weight in last["weights"].items())
+    return f"Group weights at the end of training: {weights}.\n"
+
+
+def _per_cent(rate: float | None) -> str:
+    return "–" if rate is None else f"{100 * rate:.1f}"

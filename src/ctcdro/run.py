@@ -1,0 +1,259 @@
+"""The parts of a run: how they are made, saved, and brought back.
+
+All that a restart needs is in a checkpoint: model, optimiser, objective, generators, the place in the data, and the
+numbers of `Progress`. What a configuration tells is not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from torch import Tensor
+
+from . import objectives, sampling
+from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
+from .config import Config, read_config
+from .data.loading import SpeechDataset
+from .model import Recogniser, build
+from .planned import PlannedBatchSampler
+from .runfolder import RunFolder, about_this_run, forget_after, write_json
+from .stream import BatchStream
+from .utterance import Groups, Manifest
+from .vocab import Vocabulary
+
+
+@dataclass
+class Progress:
+    """How far a run is: all numbers that a restart needs."""
+
+    step: int = 0
+    num_batches: int = 0
+    epoch: int = 0
+    best: float = math.inf
+    epochs_since_best: int = 0
+    seconds: float = 0.0
+    """Spent, over all restarts."""
+
+
+@dataclass
+class Run:
+    """The parts of a run. What a checkpoint keeps is the state of those below the line."""
+
+    config: Config
+    folder: RunFolder
+    accelerator: Accelerator
+    dev: Manifest
+    vocabulary: Vocabulary
+    groups: Groups
+    recogniser: Recogniser
+    forward: torch.nn.Module
+    """The recogniser, as wrapped for devices, precision and processes."""
+    # ---
+    objective: objectives.Objective
+    optimiser: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LambdaLR
+    stream: BatchStream
+    progress: Progress = field(default_factory=Progress)
+
+
+def num_steps(config: Config) -> int:
+    """Steps of a whole run."""
+    return config.training.epochs * config.training.batches_per_epoch // config.optimiser.accumulate
+
+
+def learning_rate_factor(step: int, total: int, schedule: str, warmup: float) -> float:
+    """What the learning rate is multiplied with at a step.
+
+    Example:
+        >>> [round(learning_rate_factor(step, 10, "linear", 0.2), 3) for step in (0, 1, 2, 6, 10)]
+        [0.5, 1.0, 1.0, 0.5, 0.0]
+    """
+    num_warmup = round(warmup * total)
+    if step < num_warmup:
+        return (step + 1) / num_warmup
+    done = (step - num_warmup) / max(1, total - num_warmup)
+    return {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[schedule]
+
+
+def start(config: Config, folder: RunFolder) -> Run:
+    """Makes all parts of a run, as they are at its beginning."""
+    accelerator = Accelerator(
+        mixed_precision="bf16" if config.training.precision == "bf16" else "no",
+        cpu=not torch.cuda.is_available(),
+        log_with=list(config.training.trackers) or None,
+        project_dir=folder.tracking,
+        # Parameters that take no part in a step, such as those of an encoder's own masking.
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=config.model.encoder != "mel-small")],
+    )
+    if config.optimiser.accumulate % accelerator.num_processes:
+        raise ValueError(
+            f"optimiser.accumulate must be a multiple of the number of processes, {accelerator.num_processes}; got "
+            f"{config.optimiser.accumulate}."
+        )
+    with accelerator.main_process_first():
+        _claim(config, folder, accelerator)
+    train_data, dev = (Manifest.read(config.dataset / f"{split}.jsonl") for split in ("train", "dev"))
+    vocabulary = Vocabulary.of((one.text for one in train_data), (one.lang for one in train_data))
+    groups = train_data.groups(config.batches.group_by)
+    recogniser = build(
+        config.model.encoder,
+        len(vocabulary),
+        head=config.model.head,
+        freeze_encoder=config.model.freeze_encoder,
+        lora=config.model.lora.model_dump() if config.model.lora else None,
+        gradient_checkpointing=config.model.gradient_checkpointing,
+        spec_augment=config.model.spec_augment,
+        seed=config.seed,
+    ).to(accelerator.device)
+    torch.manual_seed(config.seed + accelerator.process_index)
+    optimiser = _optimiser(config, recogniser)
+    total, schedule = num_steps(config), config.optimiser
+    dataset = SpeechDataset(train_data, vocabulary, groups.numbers, on_fault=config.batches.on_fault)
+    compiled = torch.compile(recogniser) if config.training.compile else recogniser
+    wrapped, optimiser = accelerator.prepare(compiled, optimiser)
+    if accelerator.is_main_process and not folder.vocabulary.exists():
+        vocabulary.save(folder.vocabulary)
+        write_json(folder.run, about_this_run(config.seed, accelerator.num_processes))
+    accelerator.init_trackers("ctcdro")
+    return Run(
+        config=config,
+        folder=folder,
+        accelerator=accelerator,
+        dev=dev,
+        vocabulary=vocabulary,
+        groups=groups,
+        recogniser=recogniser,
+        forward=wrapped,
+        objective=_objective(config, groups).to(accelerator.device),
+        optimiser=optimiser,
+        schedule=torch.optim.lr_scheduler.LambdaLR(
+            optimiser, lambda step: learning_rate_factor(step, total, schedule.schedule, schedule.warmup)
+        ),
+        stream=BatchStream(dataset, _sampler(config, train_data, groups), config.batches.num_workers),
+    )
+
+
+def _claim(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
+    """Makes the folder, or sees that the run in it is this one and not finished."""
+    if folder.is_finished:
+        raise ValueError(f"{folder.path} has a finished run; give another folder, or remove it.")
+    if not folder.config.exists():
+        if accelerator.is_main_process:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            config.write(folder.config)
+        return
+    there, here = (one.model_dump(mode="json") for one in (read_config(folder.config), config))
+    differing = [f"{key} was {a}, now it is {b}" for key, a, b in _differences(there, here)]
+    if differing:
+        raise ValueError(f"{folder.path} has a run of another configuration ({'; '.join(differing)}).")
+
+
+def _differences(there: Any, here: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in {**there, **here}:
+            yield from _differences(there.get(name), here.get(name), f"{key}.{name}".lstrip("."))
+    elif there != here:
+        yield key, there, here
+
+
+def _objective(config: Config, groups: Groups) -> objectives.Objective:
+    one, num_groups = config.objective, len(groups.names)
+    if one.name == "erm":
+        return objectives.erm(num_groups, reduction=one.reduction, group_names=groups.names)
+    if one.name == "group-dro":
+        return objectives.group_dro(num_groups, step_size=one.step_size, group_names=groups.names)
+    if one.name == "ctc-dro-unsmoothed":
+        return objectives.ctc_dro_unsmoothed(
+            num_groups, step_size=one.step_size, reduction=one.reduction, group_names=groups.names
+        )
+    return objectives.ctc_dro(
+        num_groups, step_size=one.step_size, smoothing=one.smoothing, reduction=one.reduction, group_names=groups.names
+    )
+
+
+def _sampler(config: Config, manifest: Manifest, groups: Groups) -> PlannedBatchSampler:
+    one = config.batches
+    if one.sampler == "similar-length":
+        return sampling.SimilarLengthBatchSampler(manifest.durations, one.batch_size, seed=config.seed)
+    if one.sampler == "group-uniform":
+        return sampling.GroupUniformBatchSampler(groups.numbers, one.batch_size, seed=config.seed)
+    return sampling.LengthMatchedBatchSampler(
+        manifest.durations, groups.numbers, one.batch_duration, balance=one.balance, seed=config.seed
+    )
+
+
+def _optimiser(config: Config, model: torch.nn.Module) -> torch.optim.Optimizer:
+    one = config.optimiser
+    kind = torch.optim.AdamW if one.decoupled else torch.optim.Adam
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return kind(trained, lr=one.learning_rate, betas=one.betas, weight_decay=one.weight_decay)
+
+
+def save(run: Run) -> None:
+    """Writes a checkpoint. All processes reach this line: each has a generator of its own."""
+    generators = run.accelerator.gather(torch.get_rng_state()[None].to(run.accelerator.device))
+    if run.accelerator.is_main_process:
+        optimiser, optimiser_values = flattened(run.optimiser.state_dict(), "optimiser")
+        tensors = {
+            **{f"model/{name}": tensor for name, tensor in run.recogniser.state_dict().items()},
+            **{f"objective/{name}": tensor for name, tensor in run.objective.state_dict().items()},
+            **optimiser,
+            "generators": generators,
+        }
+        values = {
+            "optimiser": optimiser_values,
+            "schedule": run.schedule.state_dict(),
+            "stream": run.stream.state_dict(),
+            "progress": asdict(run.progress),
+        }
+        save_checkpoint(
+            run.folder.checkpoints,
+            Checkpoint(run.progress.step, tensors, values),
+            keep=run.config.training.keep_checkpoints,
+        )
+    run.accelerator.wait_for_everyone()
+
+
+def resume(run: Run) -> None:
+    """Goes back to the newest checkpoint that is sound, if there is one."""
+    checkpoint = load_checkpoint(run.folder.checkpoints)
+    if run.accelerator.is_main_process:
+        for path in (run.folder.log, run.folder.group_weights):
+            forget_after(path, checkpoint.step if checkpoint else 0)
+    run.accelerator.wait_for_everyone()
+    if checkpoint is None:
+        return
+    tensors, values = checkpoint.tensors, checkpoint.values
+    run.recogniser.load_state_dict(_below("model/", tensors))
+    run.objective.load_state_dict(_below("objective/", tensors))
+    optimiser = restored(values["optimiser"], tensors)
+    optimiser["state"] = {int(number): state for number, state in optimiser["state"].items()}
+    run.optimiser.load_state_dict(optimiser)
+    run.schedule.load_state_dict(values["schedule"])
+    run.stream.load_state_dict(values["stream"])
+    run.progress = Progress(**values["progress"])
+    if len(tensors["generators"]) == run.accelerator.num_processes:
+        torch.set_rng_state(tensors["generators"][run.accelerator.process_index])
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def finish(run: Run) -> None:
+    """The best model becomes the model of the run."""
+    if run.accelerator.is_main_process:
+        if not run.folder.best.exists():
+            raise ValueError(f"{run.folder.path}: no epoch had a finite loss on the development data; see log.jsonl.")
+        record = json.loads(run.folder.run.read_text(encoding="utf-8"))
+        write_json(run.folder.run, record | {"seconds": round(run.progress.seconds, 1), "steps": run.progress.step})
+        os.replace(run.folder.best, run.folder.model)
+    run.accelerator.wait_for_everyone()
+    run.accelerator.end_training()

@@ -1,0 +1,202 @@
+"""The training loop, on accelerate.
+
+    train(config, "run")        starts a run, or goes on with one that was stopped or killed
+
+What one can rely on: a run that is killed at any moment and started again ends with the same model and the same group
+weights as one that never was, to the byte, on a CPU. A step is `accumulate` batches, over all processes; between steps
+come checkpoints, and looks at the development data.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from .config import Config
+from .ctc import per_frame, per_label
+from .data.audio import SAMPLE_RATE
+from .decoding import decode
+from .files import PathLike
+from .metrics import score
+from .run import Run, finish, num_steps, resume, save, start
+from .runfolder import RunFolder, append_line
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Watch(Protocol):
+    """Is told of every step and epoch; what it does about it is its own affair."""
+
+    def __call__(self, record: dict[str, Any]) -> None: ...
+
+
+def train(config: Config, out: PathLike, watch: Watch = lambda record: None) -> RunFolder:
+    """Trains a model; goes on with an unfinished run.
+
+    Raises:
+        ValueError: if `out` has a finished run, or one of another configuration.
+        FloatingPointError: if the gradient is not finite, before it does harm.
+        KeyboardInterrupt: after Ctrl-C or SIGTERM, when a checkpoint is written.
+    """
+    run = start(config, RunFolder(out))
+    resume(run)
+    started = time.monotonic() - run.progress.seconds
+    with _asked_to_stop() as asked:
+        while run.progress.step < num_steps(config) and not _is_enough(run):
+            record = train_step(run)
+            run.progress.seconds = time.monotonic() - started
+            _log_step(run, record, watch)
+            ends_epoch, stops = _ends_epoch(run), asked(run.accelerator)
+            if ends_epoch:
+                validate(run, watch)
+            if ends_epoch or stops or run.progress.step % (config.training.checkpoint_every or math.inf) == 0:
+                save(run)
+            if stops:
+                raise KeyboardInterrupt
+    finish(run)
+    return run.folder
+
+
+def train_step(run: Run) -> dict[str, Any]:
+    """One step of the optimiser."""
+    config, accelerator = run.config, run.accelerator
+    num_mine = config.optimiser.accumulate // accelerator.num_processes
+    totals = torch.zeros(3, len(run.groups.names), device=accelerator.device)  # utterances, losses, seconds
+    run.forward.train()
+    run.objective.train()
+    for number in range(num_mine):
+        batch = next(run.stream)
+        audio, groups = batch.audio.to(accelerator.device), batch.groups.to(accelerator.device)
+        # Gradients are exchanged once a step, with those of the last batch.
+        with accelerator.no_sync(run.forward) if number + 1 < num_mine else nullcontext():
+            output = run.forward(audio, batch.num_samples.to(accelerator.device))
+            losses = run.recogniser.losses(
+                output, batch.targets.to(accelerator.device), batch.num_labels.to(accelerator.device)
+            )
+            losses = _normalised(losses, output.num_frames, batch.num_labels.to(accelerator.device), config)
+            accelerator.backward(run.objective(losses, groups) / num_mine)
+        finite = losses.detach().isfinite()
+        seconds = batch.num_samples.to(accelerator.device) / SAMPLE_RATE
+        totals.index_add_(1, groups, torch.stack([finite.float(), losses.detach().where(finite, 0.0), seconds]))
+    norm = _clip(run)
+    run.optimiser.step()
+    run.schedule.step()
+    run.optimiser.zero_grad()
+    run.progress.step += 1
+    run.progress.num_batches += config.optimiser.accumulate
+    num_utterances, total_losses, seconds = accelerator.reduce(totals, "sum").tolist()
+    means = [total / number if number else None for total, number in zip(total_losses, num_utterances, strict=True)]
+    return {
+        "step": run.progress.step,
+        "loss": sum(total_losses) / max(1, sum(num_utterances)),
+        "gradient_norm": norm,
+        "learning_rate": run.optimiser.param_groups[0]["lr"],
+        "audio_seconds": sum(seconds),
+        "weights": dict(zip(run.groups.names, run.objective.weights.tolist(), strict=True)),
+        "losses": dict(zip(run.groups.names, means, strict=True)),
+    }
+
+
+def validate(run: Run, watch: Watch) -> None:
+    """Looks at the development data at the end of an epoch, and keeps the model if it is the best so far."""
+    config, progress, batches = run.config.training, run.progress, run.config.batches
+    progress.epoch += 1
+    decoded = decode(
+        run.recogniser,
+        run.vocabulary,
+        run.dev,
+        forward=run.forward,
+        batch_duration=batches.batch_duration,
+        num_workers=batches.num_workers,
+        skip_faults=batches.on_fault == "skip",
+    )
+    scores = score(decoded.predictions)
+    worst_language, worst_cer = scores.worst() or (None, math.inf)
+    losses = decoded.losses[np.isfinite(decoded.losses)]
+    record: dict[str, Any] = {
+        "step": progress.step,
+        "epoch": progress.epoch,
+        "dev_loss": float(losses.mean()) if len(losses) else math.inf,
+        "worst_cer": worst_cer,
+        "worst_language": worst_language,
+        "cer": scores.rates("cer"),
+        "lid": scores.rates("lid"),
+    }
+    value = record["dev_loss" if config.select == "dev-loss" else "worst_cer"]
+    record["is_best"] = value < progress.best
+    progress.epochs_since_best = 0 if record["is_best"] else progress.epochs_since_best + 1
+    if record["is_best"]:
+        progress.best = value
+        if run.accelerator.is_main_process:
+            run.recogniser.save(run.folder.best, run.vocabulary)
+    if run.accelerator.is_main_process:
+        append_line(run.folder.log, record)
+        watch(record)
+
+
+def _normalised(losses: Tensor, num_frames: Tensor, num_labels: Tensor, config: Config) -> Tensor:
+    if config.objective.normalise == "frames":
+        return per_frame(losses, num_frames)
+    return per_label(losses, num_labels) if config.objective.normalise == "labels" else losses
+
+
+def _clip(run: Run) -> float:
+    """Clips the gradient, and returns its norm before."""
+    limit = run.config.optimiser.clip_norm
+    parameters = [parameter for parameter in run.forward.parameters() if parameter.requires_grad]
+    norm = float(torch.nn.utils.clip_grad_norm_(parameters, math.inf if limit is None else limit))
+    if not math.isfinite(norm):
+        raise FloatingPointError(
+            f"step {run.progress.step + 1}: the gradient is not finite ({norm}). Lower optimiser.learning_rate, or set "
+            f"training.precision to fp32; the last checkpoint is sound."
+        )
+    return norm
+
+
+def _ends_epoch(run: Run) -> bool:
+    done = run.progress.num_batches // run.config.training.batches_per_epoch
+    return done > run.progress.epoch or run.progress.step == num_steps(run.config)
+
+
+def _is_enough(run: Run) -> bool:
+    patience = run.config.training.stop_after
+    return patience is not None and run.progress.epochs_since_best >= patience
+
+
+def _log_step(run: Run, record: dict[str, Any], watch: Watch) -> None:
+    if run.accelerator.is_main_process:
+        weights = {key: record.pop(key) for key in ("weights", "losses")}
+        append_line(run.folder.group_weights, {"step": record["step"], **weights})
+        record["seconds"] = round(run.progress.seconds, 3)
+        append_line(run.folder.log, record)
+        flat = {f"{kind}/{name}": value for kind, values in weights.items() for name, value in values.items()}
+        figures = {name: value for name, value in (record | flat).items() if value is not None and name != "step"}
+        run.accelerator.log(figures, step=record["step"])
+        watch({**record, **weights})
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Callable[[Accelerator], bool]]:
+    """Whether Ctrl-C or SIGTERM has come to any process; they end the run after a step, with a checkpoint."""
+    came: list[int] = []
+    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in STOP_SIGNALS}
+
+    def asked(accelerator: Accelerator) -> bool:
+        if accelerator.num_processes == 1:
+            return bool(came)
+        return bool(accelerator.reduce(torch.tensor(float(len(came)), device=accelerator.device), "sum") > 0)
+
+    try:
+        yield asked
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

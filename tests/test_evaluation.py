@@ -1,0 +1,109 @@
+"""Evaluating and transcribing with the model of a small run."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from ctcdro.config import parse_config
+from ctcdro.data.audio import AudioError
+from ctcdro.decoding import by_length, decode
+from ctcdro.evaluation import evaluate, transcribe
+from ctcdro.metrics import Scores
+from ctcdro.model import load
+from ctcdro.runfolder import RunFolder
+from ctcdro.training import train
+from ctcdro.transcripts import read_predictions
+from ctcdro.utterance import Manifest
+from tones import write_dataset
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Trained until it reads the tones."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("run")
+    values = {
+        "dataset": str(write_dataset(folder / "data", num_train=40)),
+        "model": {"encoder": "mel-small", "head": "linear", "spec_augment": False},
+        "objective": {"step_size": 1e-3, "smoothing": 0.5},
+        "batches": {"batch_duration": 6.0, "num_workers": 0},
+        "optimiser": {"learning_rate": 4e-3, "clip_norm": None, "accumulate": 1, "schedule": "cosine", "warmup": 0.1},
+        "training": {"epochs": 2, "batches_per_epoch": 100, "trackers": [], "select": "worst-cer"},
+    }
+    return train(parse_config(values), folder / "run")
+
+
+def test_a_run_learns_to_read_tones(run):
+    scores = evaluate(run.path, "test")
+    assert scores.worst()[1] < 0.1
+    assert min(scores.rates("lid").values()) > 0.95
+
+
+def test_predictions_and_scores_are_written(run):
+    scores = evaluate(run.path, "dev", profile="ml-superb2")
+    manifest = Manifest.read(run.path.parent / "data" / "dev.jsonl")
+    predictions = read_predictions(run.predictions("dev"))
+    assert [one.id for one in predictions] == [one.id for one in manifest]
+    assert Scores.from_record(json.loads(run.scores("dev").read_text())) == scores
+    assert scores.profile == "ml-superb2"
+
+
+def test_batches_change_nothing(run):
+    model, vocabulary = load(run.model)
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    alone = decode(model, vocabulary, manifest, batch_duration=0.1)
+    together = decode(model, vocabulary, manifest, batch_duration=100.0, num_workers=2)
+    assert alone.predictions == together.predictions
+    assert alone.losses == pytest.approx(together.losses, rel=1e-3, abs=1e-3)
+
+
+def test_batches_have_all_utterances_and_little_padding():
+    durations = torch.rand(200, generator=torch.Generator().manual_seed(0)).numpy() * 10 + 0.1
+    batches = by_length(durations, 30.0)
+    assert sorted(index for batch in batches for index in batch) == list(range(200))
+    assert all(max(durations[batch]) * len(batch) <= 30.0 for batch in batches)
+
+
+def test_unreadable_audio_stops_or_counts_as_nothing_recognised(run, tmp_path):
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    (tmp_path / "broken.wav").write_text("no audio")
+    lines = [json.dumps(one.to_record()) for one in manifest]
+    broken = {**manifest[0].to_record(), "audio_filepath": str(tmp_path / "broken.wav"), "id": "broken"}
+    (tmp_path / "test.jsonl").write_text("\n".join([*lines, json.dumps(broken)]))
+    with pytest.raises(AudioError, match=r"test\.jsonl:9: .*broken\.wav"):
+        evaluate(run.path, "test", dataset=tmp_path)
+    evaluate(run.path, "test", dataset=tmp_path, skip_faults=True)
+    last = read_predictions(run.predictions("test"))[-1]
+    assert (last.id, last.hyp_lang, last.hyp_text) == ("broken", None, "")
+
+
+def test_files_are_transcribed_one_by_one(run):
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    evaluate(run.path, "test")
+    expected = [(one.hyp_lang, one.hyp_text) for one in read_predictions(run.predictions("test"))]
+    found = transcribe(run.model, [one.audio_filepath for one in manifest])
+    assert [(one.language, one.text) for one in found] == expected
+
+
+def test_commands_print_and_say_where_things_are(run):
+    audio = next((run.path.parent / "data").glob("aaa-test-*.wav"))
+    for arguments, expected in (
+        (["evaluate", run.path, "--split", "dev"], f"Scores: {run.scores('dev')}"),
+        (["transcribe", run.path, audio], f"{audio}\taaa\t"),
+        (["transcribe", run.model, audio, "--json"], '"language": "aaa"'),
+    ):
+        command = [sys.executable, "-m", "ctcdro", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout
+
+
+def test_what_is_not_there_is_named(run, tmp_path):
+    with pytest.raises(ValueError, match="no model in it; finish the run first"):
+        evaluate(tmp_path)
+    with pytest.raises(ValueError, match=r"tests\.jsonl is not there"):
+        evaluate(run.path, "tests")
+    assert RunFolder(run.path).is_finished

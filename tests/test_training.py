@@ -1,0 +1,233 @@
+"""Training on a small dataset, stopped and killed and gone on with."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from ctcdro.config import parse_config
+from ctcdro.runfolder import RunFolder, read_lines
+from ctcdro.training import train
+from tones import write_dataset
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Small batches are done sooner by one thread than by several that wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write_dataset(tmp_path_factory.mktemp("dataset"))
+
+
+def config(dataset, *overrides):
+    """Twelve steps in three epochs."""
+    values = {
+        "dataset": str(dataset),
+        "model": {"encoder": "mel-small", "head": "linear"},
+        "objective": {"step_size": 1e-2, "smoothing": 0.5},
+        "batches": {"batch_duration": 4.0, "num_workers": 0},
+        "optimiser": {"learning_rate": 2e-3, "accumulate": 2},
+        "training": {"epochs": 3, "batches_per_epoch": 8, "checkpoint_every": 3, "trackers": []},
+    }
+    return parse_config(values, overrides)
+
+
+def ended(folder):
+    """The bytes that a run ends with."""
+    folder = RunFolder(folder)
+    files = sorted(path for path in folder.model.rglob("*") if path.is_file())
+    return {path.name: path.read_bytes() for path in [*files, folder.group_weights]}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(dataset, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    train(config(dataset), folder)
+    return ended(folder)
+
+
+def test_a_run_leaves_what_it_promises(dataset, tmp_path):
+    told = []
+    folder = train(config(dataset), tmp_path / "run", watch=told.append)
+    assert {"config.yaml", "run.json", "log.jsonl", "group_weights.jsonl", "vocab.json", "checkpoints", "model"} <= {
+        path.name for path in (tmp_path / "run").iterdir()
+    }
+    weights = list(read_lines(folder.group_weights))
+    assert [record["step"] for record in weights] == list(range(1, 13))
+    assert all(sum(record["weights"].values()) == pytest.approx(1, abs=1e-6) for record in weights)
+    assert set(weights[0]["losses"]) == {"aaa", "bbb"}
+    epochs = [record for record in read_lines(folder.log) if "epoch" in record]
+    assert [record["step"] for record in epochs] == [4, 8, 12]
+    assert all(set(record["cer"]) == {"aaa", "bbb"} for record in epochs)
+    assert len(told) == 12 + 3
+    assert json.loads(folder.run.read_text())["steps"] == 12
+
+
+def test_the_same_configuration_gives_the_same_bytes(dataset, tmp_path, uninterrupted):
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_workers_change_nothing(dataset, tmp_path, uninterrupted):
+    train(config(dataset, "batches.num_workers=2"), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_a_finished_run_is_not_overwritten(dataset, tmp_path):
+    short = config(dataset, "training.epochs=1")
+    train(short, tmp_path / "run")
+    with pytest.raises(ValueError, match="has a finished run"):
+        train(short, tmp_path / "run")
+
+
+def test_a_run_of_another_configuration_is_not_gone_on_with(dataset, tmp_path):
+    config(dataset).write(tmp_path / "config.yaml")
+    with pytest.raises(ValueError, match=r"seed was 0, now it is 1"):
+        train(config(dataset, "seed=1"), tmp_path)
+
+
+class InterruptedRunError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("step", [1, 3, 4, 5, 8, 11])
+def test_a_run_that_fails_goes_on_to_the_same_bytes(dataset, tmp_path, uninterrupted, step):
+    def fail(record):
+        if record["step"] == step:
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(config(dataset), tmp_path / "run", watch=fail)
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_a_damaged_checkpoint_costs_some_steps_and_nothing_else(dataset, tmp_path, uninterrupted):
+    def fail(record):
+        if record["step"] == 7:
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(config(dataset), tmp_path / "run", watch=fail)
+    newest = max((tmp_path / "run" / "checkpoints").iterdir())
+    (newest / "tensors.safetensors").write_bytes(b"torn")
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_run_after_a_step_with_a_checkpoint(dataset, tmp_path, uninterrupted, number):
+    def send(record):
+        if record["step"] == 5:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config(dataset), tmp_path / "run", watch=send)
+    assert (tmp_path / "run" / "checkpoints" / "000000005").exists()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(dataset, tmp_path, uninterrupted):
+    config(dataset).write(tmp_path / "config.yaml")
+    command = [sys.executable, "-m", "ctcdro", "train", tmp_path / "config.yaml", "--out", tmp_path / "run"]
+    moments = random.Random(0)
+    for _ in range(int(os.environ.get("CTCDRO_KILLS", "2"))):
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        deadline = time.monotonic() + 60
+        started = len(list(read_lines(tmp_path / "run" / "log.jsonl")))
+        while process.poll() is None and time.monotonic() < deadline:  # until it has begun
+            if len(list(read_lines(tmp_path / "run" / "log.jsonl"))) != started:
+                break
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0, 0.4))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if not (tmp_path / "run" / "model").exists():
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+@pytest.mark.parametrize("name", ["erm", "group-dro", "ctc-dro-unsmoothed"])
+def test_every_objective_trains(dataset, tmp_path, name):
+    folder = train(config(dataset, f"objective.name={name}", "training.epochs=1"), tmp_path / "run")
+    weights = [record["weights"] for record in read_lines(folder.group_weights)]
+    assert all(record["losses"]["aaa"] > 0 for record in read_lines(folder.group_weights))
+    assert (len({tuple(one.values()) for one in weights}) == 1) == (name == "erm")
+
+
+@pytest.mark.parametrize("sampler", ["similar-length", "group-uniform"])
+def test_every_sampler_trains_and_resumes(dataset, tmp_path, sampler):
+    short = config(dataset, f"batches.sampler={sampler}", "training.epochs=1")
+
+    def fail(record):
+        if record["step"] == 4 and "epoch" not in record:
+            raise InterruptedRunError
+
+    train(short, tmp_path / "whole")
+    with pytest.raises(InterruptedRunError):
+        train(short, tmp_path / "run", watch=fail)
+    train(short, tmp_path / "run")
+    assert ended(tmp_path / "run") == ended(tmp_path / "whole")
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_step(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(float("nan")))
+    with pytest.raises(FloatingPointError, match="step 1: the gradient is not finite"):
+        train(config(dataset), tmp_path / "run")
+
+
+def test_early_stopping_ends_after_epochs_that_bring_nothing(dataset, tmp_path):
+    patient = config(dataset, "training.stop_after=1", "optimiser.learning_rate=1e-12", "training.epochs=9")
+    folder = train(patient, tmp_path / "run")
+    epochs = [record for record in read_lines(folder.log) if "epoch" in record]
+    assert not epochs[-1]["is_best"]
+    assert all(record["is_best"] for record in epochs[:-1])
+    assert len(epochs) < 9
+
+
+def test_processes_must_divide_the_batches_of_a_step(dataset, tmp_path):
+    config(dataset, "optimiser.accumulate=3").write(tmp_path / "config.yaml")
+    done = launched(2, tmp_path / "config.yaml", tmp_path / "run")
+    assert done.returncode != 0
+    assert "optimiser.accumulate must be a multiple of the number of processes, 2; got 3" in done.stderr
+
+
+def launched(num_processes, path, out):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_processes}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command += ["-m", "ctcdro", "train", str(path), "--out", str(out)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+
+def test_two_processes_have_the_weights_of_one(dataset, tmp_path):
+    # Of one step, all batches have the same model; with a tiny learning rate, so have all steps, and weights can be
+    # compared with those of a process that saw all batches.
+    both = config(dataset, "optimiser.learning_rate=1e-9", "optimiser.accumulate=4", "training.epochs=2")
+    both.write(tmp_path / "config.yaml")
+    train(both, tmp_path / "one")
+    done = launched(2, tmp_path / "config.yaml", tmp_path / "two")
+    assert done.returncode == 0, done.stderr
+    one, two = (list(read_lines(Path(tmp_path / name / "group_weights.jsonl"))) for name in ("one", "two"))
+    assert len(one) == len(two) > 2
+    for here, there in zip(one, two, strict=True):
+        assert there["weights"] == pytest.approx(here["weights"], rel=1e-4)
+        assert there["losses"] == pytest.approx(here["losses"], rel=1e-4)
