@@ -3,8 +3,8 @@
     train(config, "run")        starts a run, or goes on with one that was stopped or killed
 
 What one can rely on: a run that is killed at any moment and started again ends with the same model and the same group
-weights as one that never was, to the byte, on a CPU. A step is `accumulate` batches, over all processes; between steps
-come checkpoints, and looks at the development data.
+weights as one that never was, to the byte, on a CPU and with as many threads. A step is `accumulate` batches, over all
+processes; between steps come checkpoints, and looks at the development data.
 """
 
 from __future__ import annotations
