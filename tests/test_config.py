@@ -58,10 +58,6 @@ def test_overrides_hold_over_the_file():
         ({"dataset": "a", "model": {"freeze_encoder": True, "lora": {}}}, "model: `freeze_encoder` and `lora` cannot"),
         ({"dataset": "a", "model": {"encoder": "mel-small", "lora": {}}}, "model: `encoder` mel-small is trained from"),
         (
-            {"dataset": "a", "training": {"select": "worst-cer", "decode_every": 2}},
-            "training: `select: worst-cer`",
-        ),
-        (
             {"dataset": "a", "training": {"epochs": 1, "batches_per_epoch": 3}},
             "are 3 batches, fewer than one step",
         ),

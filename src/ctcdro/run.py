@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.state import AcceleratorState
 from torch import Tensor
 
 from . import objectives, sampling
@@ -84,6 +85,8 @@ def learning_rate_factor(step: int, total: int, schedule: str, warmup: float) ->
 
 def start(config: Config, folder: RunFolder) -> Run:
     """Makes all parts of a run, as they are at its beginning."""
+    # accelerate keeps the precision of the first run of a process for all later ones, and refuses another.
+    AcceleratorState._reset_state()
     accelerator = Accelerator(
         mixed_precision="bf16" if config.training.precision == "bf16" else "no",
         cpu=not torch.cuda.is_available(),
