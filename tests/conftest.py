@@ -1,5 +1,25 @@
+import pytest
 from hypothesis import settings
 
 # The same command gives the same result: examples are drawn from a fixed seed, and no test depends on time.
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=False)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Small models are slower with two threads, and by far where other work goes on; and bits depend on the number."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory):
+    """Tiny checkpoints of every family of encoders, by name."""
+    import tiny_encoders
+
+    return {name: tiny_encoders.write(name, tmp_path_factory.mktemp("encoder")) for name in tiny_encoders.MODELS}

@@ -11,19 +11,7 @@ from ctcdro.encoders import LORA_TARGETS, Lora, add_lora, from_options, from_pre
 WAVE = [name for name in tiny_encoders.MODELS if not name.startswith(("whisper", "wav2vec2-bert"))]
 LENGTHS = torch.tensor([9_000, 4_321, 12_345])
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """Models as small as these are slower with two, and by far where other work goes on."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    return {name: tiny_encoders.write(name, tmp_path_factory.mktemp("encoder")) for name in tiny_encoders.MODELS}
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

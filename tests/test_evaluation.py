@@ -21,9 +21,8 @@ from tones import write_dataset
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(one_thread, tmp_path_factory):
     """Trained until it reads the tones."""
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("run")
     values = {
         "dataset": str(write_dataset(folder / "data", num_train=40)),

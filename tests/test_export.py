@@ -14,19 +14,7 @@ VOCABULARY = Vocabulary(["ces", "kor"], "abcdefghij ")
 quietly = pytest.mark.filterwarnings("ignore:Support for mismatched key_padding_mask")  # WavLM in transformers
 EXPORTED = [name for name in tiny_encoders.MODELS if not name.startswith("whisper")]
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """Models as small as these are slower with two, and by far where other work goes on."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    return {name: tiny_encoders.write(name, tmp_path_factory.mktemp("encoder")) for name in tiny_encoders.MODELS}
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

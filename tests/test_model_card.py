@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
 import tiny_encoders
 from ctcdro.config import parse_config
@@ -15,8 +14,7 @@ from tones import write_dataset
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    torch.set_num_threads(1)
+def run(one_thread, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     values = {
         "dataset": str(write_dataset(folder / "tones", num_train=6, num_dev=2)),

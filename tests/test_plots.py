@@ -21,6 +21,7 @@ def test_an_svg_names_the_groups_shortest_first(tmp_path):
 
 def test_names_that_look_like_formulas_are_drawn_as_they_are(tmp_path):
     draw_lengths({r"a$\frac$": [1.0]}, tmp_path / "a.svg")
+    assert r"a$\frac$ (1)" in (tmp_path / "a.svg").read_text()
 
 
 @pytest.mark.parametrize("durations", [{}, {"ces": []}])

@@ -21,13 +21,7 @@ from tones import write_dataset
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Small batches are done sooner by one thread than by several that wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +50,7 @@ def ended(folder):
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(dataset, tmp_path_factory):
+def uninterrupted(dataset, one_thread, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "uninterrupted"
     train(config(dataset), folder)
     return ended(folder)

@@ -18,6 +18,7 @@ from .decoding import decode
 from .files import PathLike
 from .metrics import Scores, score
 from .model import load
+from .model import transcribe as transcribe_batch
 from .progress import Track, untracked
 from .runfolder import RunFolder, write_json
 from .transcripts import write_predictions
@@ -87,13 +88,11 @@ def transcribe(model_folder: PathLike, paths: Sequence[PathLike]) -> Iterator[Tr
     """
     model, vocabulary = load(model_folder)
     device = _device()
-    model.to(device).eval()
+    model.to(device)
     for path in paths:
         audio = torch.from_numpy(read_audio(path)).to(device)
-        with torch.inference_mode():
-            output = model(audio[None], torch.tensor([len(audio)], device=device))
-        labels = output.logits[0, : int(output.num_frames[0])].argmax(-1).tolist()
-        yield Transcript(str(path), *vocabulary.decode_frames(labels))
+        [said] = transcribe_batch(model, vocabulary, audio[None], torch.tensor([len(audio)], device=device))
+        yield Transcript(str(path), *said)
 
 
 def _device() -> torch.device:
