@@ -1,8 +1,11 @@
 """The heads: sizes of the paper's, and what it starts as."""
 
+from functools import partial
+
+import pytest
 import torch
 
-from ctcdro.heads import LinearHead, TransformerHead
+from ctcdro.heads import ConvolutionHead, LinearHead, TransformerHead
 
 
 def test_the_sum_of_layers_starts_uniform():
@@ -18,7 +21,7 @@ def test_layers_can_be_weighted():
     head = TransformerHead(16, 3, 10).eval()
     hidden = torch.randn(3, 2, 8, 16)
     with torch.no_grad():
-        head.layer_scores.copy_(torch.tensor([-50.0, 50.0, -50.0]))
+        head.mix.scores.copy_(torch.tensor([-50.0, 50.0, -50.0]))
         only = hidden[1:2].repeat(3, 1, 1, 1)
         torch.testing.assert_close(head(hidden, torch.tensor([8, 5])), head(only, torch.tensor([8, 5])))
 
@@ -56,10 +59,11 @@ def test_the_order_of_frames_matters_also_far_apart():
     assert not torch.allclose(one, other, atol=1e-4)
 
 
-def test_spec_augment_is_part_of_training_only():
+@pytest.mark.parametrize("kind", [partial(TransformerHead, dropout=0.0), ConvolutionHead])
+def test_spec_augment_is_part_of_training_only(kind):
     hidden = torch.randn(2, 1, 60, 64)
     for spec_augment in (False, True):
-        head = TransformerHead(64, 2, 10, spec_augment=spec_augment, dropout=0.0)
+        head = kind(64, 2, 10, spec_augment=spec_augment)
         one, other = (head(hidden, torch.tensor([60])) for _ in range(2))
         assert torch.equal(one, other) is not spec_augment
         head.eval()

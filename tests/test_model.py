@@ -21,7 +21,8 @@ from ctcdro.vocab import Vocabulary
 VOCABULARY = Vocabulary(["ces", "kor"], "abcdefghij ")
 ENCODERS = [*tiny_encoders.MODELS, "mel-small"]
 PRETRAINED = list(tiny_encoders.MODELS)
-HEADED = [(name, head) for name in PRETRAINED for head in ("transformer", "linear")] + [("mel-small", "linear")]
+HEADED = [(name, head) for name in PRETRAINED for head in ("transformer", "linear")]
+HEADED += [("whisper, encoder alone", "convolution"), ("mel-small", "linear")]
 
 every_encoder = pytest.mark.parametrize("encoder", ENCODERS, indirect=True)
 every_pretrained = pytest.mark.parametrize("encoder", PRETRAINED, indirect=True)
@@ -220,9 +221,9 @@ def test_the_head_goes_on_from_kept_hidden_layers(encoder, head):
     model = make(encoder, head=head, freeze_encoder=encoder != "mel-small").eval()
     with torch.no_grad():
         hidden, num_frames = model.encode(*draw(*LENGTHS))
-        assert hidden.shape[0] == (model.encoder.num_layers if head == "transformer" else 1)
-        assert hidden.shape[1:] == (len(LENGTHS), num_frames.max(), model.encoder.width)
-        output = model.forward_hidden(hidden, num_frames)
+        num_layers = 1 if head == "linear" else model.encoder.num_layers
+        assert hidden.shape == (len(LENGTHS), num_frames.max(), num_layers, model.encoder.width)
+        output = model(hidden, num_frames)
         expected = model(*draw(*LENGTHS))
     assert torch.equal(output.logits, expected.logits)
     assert torch.equal(output.num_frames, expected.num_frames)

@@ -139,11 +139,12 @@ def test_a_signal_stops_the_run_after_a_step_with_a_checkpoint(dataset, tmp_path
     assert ended(tmp_path / "run") == uninterrupted
 
 
-def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(dataset, tmp_path, uninterrupted):
+@pytest.mark.parametrize("num_kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(dataset, tmp_path, uninterrupted, num_kills):
     config(dataset).write(tmp_path / "config.yaml")
     command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
     moments = random.Random(0)
-    for _ in range(int(os.environ.get("CTCDRO_KILLS", "2"))):
+    for _ in range(num_kills):
         with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, env=ONE_THREAD) as process:
             deadline = time.monotonic() + 60
             before = (tmp_path / "run" / "log.jsonl").exists() and (tmp_path / "run" / "log.jsonl").stat().st_mtime_ns

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
@@ -99,6 +100,23 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Tells whether tensors are, to the bit, those they were.
+
+    Example:
+        >>> import torch
+        >>> tensors_digest({"a": torch.ones(2)}) == tensors_digest({"a": torch.ones(2)})
+        True
+        >>> tensors_digest({"a": torch.ones(2)}) == tensors_digest({"b": torch.ones(2)})
+        False
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def flattened(state: Mapping[str, Any], prefix: str) -> tuple[dict[str, Tensor], Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
 try:
     import yaml
@@ -27,6 +27,14 @@ class Section(BaseModel):
     """What all sections share: no other keys than those there are, and no change once read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+    def write(self, path: PathLike) -> None:
+        """Writes it all, defaults too."""
+        with written_whole(path) as file:
+            yaml.safe_dump(self.model_dump(mode="json"), file, sort_keys=False, allow_unicode=True)
+
+
+AnySection = TypeVar("AnySection", bound=Section)
 
 
 class Lora(Section):
@@ -43,9 +51,12 @@ class Model(Section):
 
     encoder: str = "facebook/wav2vec2-xls-r-300m"
     """A folder or a name on the hub that transformers loads; or `mel-small`, which is trained from scratch."""
-    head: Literal["transformer", "linear"] = "transformer"
-    """The paper's two Transformer layers over all layers of the encoder, or one linear layer over the last."""
+    head: Literal["transformer", "linear", "convolution"] = "transformer"
+    """The paper's two Transformer layers over all layers of the encoder, one linear layer over the last, or
+    convolutions over all layers, which are fast on a CPU."""
     freeze_encoder: bool = False
+    feature_cache: Path | None = None
+    """Folder in which what a frozen encoder gives for each utterance is kept, instead of computing it every epoch."""
     lora: Lora | None = None
     spec_augment: bool = True
     gradient_checkpointing: bool = False
@@ -56,6 +67,10 @@ class Model(Section):
             raise ValueError("`freeze_encoder` and `lora` cannot go together; adapters leave the encoder as it is")
         if self.encoder == "mel-small" and (self.freeze_encoder or self.lora is not None):
             raise ValueError("`encoder` mel-small is trained from scratch; it cannot be frozen or adapted")
+        if self.feature_cache is not None and not self.freeze_encoder:
+            raise ValueError("`feature_cache` needs `freeze_encoder`, or features would change in training")
+        if self.gradient_checkpointing and (self.freeze_encoder or self.encoder == "mel-small"):
+            raise ValueError("`gradient_checkpointing` has no use with a frozen encoder, nor with mel-small")
         return self
 
 
@@ -150,11 +165,6 @@ class Config(Section):
             )
         return self
 
-    def write(self, path: PathLike) -> None:
-        """Writes it all, defaults too."""
-        with written_whole(path) as file:
-            yaml.safe_dump(self.model_dump(mode="json"), file, sort_keys=False, allow_unicode=True)
-
 
 def read_config(path: PathLike, overrides: Iterable[str] = ()) -> Config:
     """Reads a configuration.
@@ -166,13 +176,22 @@ def read_config(path: PathLike, overrides: Iterable[str] = ()) -> Config:
     Raises:
         ValueError: naming the file and the key.
     """
+    return parse_config(read_values(path), overrides, source=str(path))
+
+
+def read_values(path: PathLike) -> dict[str, Any]:
+    """Keys and values of a YAML file, not looked at yet.
+
+    Raises:
+        ValueError: if it has none, naming the file.
+    """
     try:
         values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path}: expected keys and values, as `dataset: folder`; got {values!r:.60}.")
-    return parse_config(values, overrides, source=str(path))
+    return values
 
 
 def parse_config(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> Config:
@@ -186,13 +205,18 @@ def parse_config(values: dict[str, Any], overrides: Iterable[str] = (), source: 
         Traceback (most recent call last):
         ValueError: configuration: objective.stepsize: unknown key; there are name, step_size, smoothing, ...
     """
+    return parse_section(Config, values, overrides, source)
+
+
+def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Iterable[str], source: str) -> AnySection:
+    """Keys and values as a configuration of some kind; errors have the path of the key."""
     values = json.loads(json.dumps(values, default=str))
     for override in overrides:
         _override(values, override)
     try:
-        return Config.model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
-        faults = [f"{source}: {_fault(fault)}" for fault in error.errors(include_url=False)]
+        faults = [f"{source}: {_fault(fault, kind)}" for fault in error.errors(include_url=False)]
         raise ValueError("\n".join(faults)) from error
 
 
@@ -216,11 +240,11 @@ def _override(values: dict[str, Any], override: str) -> None:
         raise ValueError(f"--set {override}: not a value: {' '.join(str(error).split())}") from error
 
 
-def _fault(fault: Any) -> str:
+def _fault(fault: Any, kind: type[Section]) -> str:
     path: Sequence[Any] = fault["loc"]
     key = ".".join(map(str, path))
     if fault["type"] == "extra_forbidden":
-        return f"{key}: unknown key; there are {', '.join(_keys(path[:-1]))}."
+        return f"{key}: unknown key; there are {', '.join(_keys(path[:-1], kind))}."
     if fault["type"] == "missing":
         return f"{key}: missing."
     message = fault["msg"].removeprefix("Value error, ")
@@ -228,9 +252,16 @@ def _fault(fault: Any) -> str:
     return f"{key + ': ' if key else ''}{message[:1].lower()}{message[1:]}{shown}."
 
 
-def _keys(path: Sequence[Any]) -> list[str]:
-    section: Any = Config
+def _keys(path: Sequence[Any], kind: type[Section]) -> list[str]:
+    section: Any = kind
     for name in path:
-        annotation = section.model_fields[name].annotation
-        section = Lora if annotation == Lora | None else annotation
+        if isinstance(name, str):  # and not a place in a list
+            section = _section_in(section.model_fields[name].annotation)
     return list(section.model_fields)
+
+
+def _section_in(annotation: Any) -> Any:
+    """The section that an annotation such as `Lora | None` speaks of."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next(filter(None, map(_section_in, get_args(annotation))), None)

@@ -1,4 +1,4 @@
-"""From hidden layers to scores of labels: a linear layer, or the head of the paper's experiments.
+"""From hidden layers to scores of labels: a linear layer, the head of the paper's experiments, or convolutions.
 
 B utterances, F frames, D wide, L layers, V labels.
 """
@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .frames import centred, real_frames
+from .convolution import Blocks
+from .frames import centred, normalised, real_frames
 from .spec_augment import SpecAugment
 
 
@@ -27,9 +28,30 @@ class LinearHead(nn.Module):
         """As many come out as go in."""
         return num_frames
 
-    def forward(self, hidden: Sequence[Tensor] | Tensor, num_frames: Tensor) -> Tensor:
+    def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
         """Layers, each (B, F, D) -> (B, F, V)."""
         return self.output(hidden[-1])
+
+
+class LayerMix(nn.Module):
+    """A sum of hidden layers, weighted by a softmax that is learnt and starts uniform.
+
+    Example:
+        >>> LayerMix(num_layers=2)([torch.zeros(1, 1, 3), torch.ones(1, 1, 3)]).flatten()
+        tensor([0.5000, 0.5000, 0.5000], grad_fn=<ViewBackward0>)
+    """
+
+    def __init__(self, num_layers: int) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.zeros(num_layers))
+
+    def forward(self, hidden: Sequence[Tensor]) -> Tensor:
+        """Layers, each (B, F, D) -> (B, F, D)."""
+        shares = self.scores.softmax(0)
+        mixed = shares[0] * hidden[0]
+        for share, layer in zip(shares[1:], hidden[1:], strict=True):
+            mixed = mixed + share * layer
+        return mixed
 
 
 class TransformerHead(nn.Module):
@@ -43,7 +65,7 @@ class TransformerHead(nn.Module):
 
     Example:
         >>> head = TransformerHead(width=32, num_layers=3, num_labels=20).eval()
-        >>> head(torch.randn(3, 2, 9, 32), torch.tensor([9, 6])).shape
+        >>> head([torch.randn(2, 9, 32) for _ in range(3)], torch.tensor([9, 6])).shape
         torch.Size([2, 5, 20])
     """
 
@@ -62,7 +84,7 @@ class TransformerHead(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        self.layer_scores = nn.Parameter(torch.zeros(num_layers))
+        self.mix = LayerMix(num_layers)
         self.augment = SpecAugment() if spec_augment else None
         self.narrow = nn.Linear(width, bottleneck)
         self.halve = nn.Conv1d(bottleneck, model_width, kernel_size=3, stride=2, padding=1)
@@ -80,12 +102,9 @@ class TransformerHead(nn.Module):
         """Frames that come out for frames that go in: half of them, rounded up."""
         return (num_frames + 1) // 2
 
-    def forward(self, hidden: Sequence[Tensor] | Tensor, num_frames: Tensor) -> Tensor:
+    def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
         """Layers, each (B, F, D) -> (B, (F + 1) // 2, V)."""
-        shares = self.layer_scores.softmax(0)
-        features = shares[0] * hidden[0]
-        for share, layer in zip(shares[1:], hidden[1:], strict=True):
-            features = features + share * layer
+        features = self.mix(hidden)
         if self.augment is not None:
             features = self.augment(features, num_frames)
         features = self.narrow(centred(features, num_frames))
@@ -97,6 +116,51 @@ class TransformerHead(nn.Module):
         for block in self.blocks:
             features = block(features, src_key_padding_mask=padding)
         return self.output(self.norm(features))
+
+
+class ConvolutionHead(nn.Module):
+    """A head for frozen encoders on a CPU: as small and fast as `mel-small`, on hidden layers instead of log-mel bins.
+
+    A learnt sum of all hidden layers, SpecAugment if wanted, zero mean and unit variance over the utterance, then
+    blocks of convolutions. As many frames come out as go in.
+
+    Example:
+        >>> head = ConvolutionHead(width=32, num_layers=3, num_labels=20).eval()
+        >>> head([torch.randn(2, 9, 32) for _ in range(3)], torch.tensor([9, 6])).shape
+        torch.Size([2, 9, 20])
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_layers: int,
+        num_labels: int,
+        *,
+        spec_augment: bool = True,
+        model_width: int = 144,
+        num_blocks: int = 5,
+        kernel: int = 11,
+        expansion: int = 3,
+    ) -> None:
+        super().__init__()
+        self.mix = LayerMix(num_layers)
+        self.augment = SpecAugment() if spec_augment else None
+        self.enter = nn.Linear(width, model_width)
+        self.blocks = Blocks(num_blocks, model_width, kernel, expansion)
+        self.norm = nn.LayerNorm(model_width)
+        self.output = nn.Linear(model_width, num_labels)
+
+    def num_frames(self, num_frames: Tensor) -> Tensor:
+        """As many come out as go in."""
+        return num_frames
+
+    def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
+        """Layers, each (B, F, D) -> (B, F, V)."""
+        features = self.mix(hidden)
+        if self.augment is not None:
+            features = self.augment(features, num_frames)
+        features = self.enter(normalised(features, num_frames, epsilon=1e-5))
+        return self.output(self.norm(self.blocks(features, num_frames)))
 
 
 def _positions(size: int, width: int) -> Tensor:

@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .frames import normalised, real_frames
+from .convolution import Blocks
+from .frames import normalised
 
 SAMPLE_RATE = 16_000
 WINDOW = 400
@@ -36,25 +37,6 @@ def mel_filters(num_bins: int, fft: int = FFT, lowest: float = 20.0, highest: fl
     below, peak, above = corners[:-2], corners[1:-1], corners[2:]
     rising, falling = (frequency - below) / (peak - below), (above - frequency) / (above - peak)
     return torch.minimum(rising, falling).clamp(min=0).float()
-
-
-class Block(nn.Module):
-    """A depthwise convolution over time and two pointwise layers, around which the input goes straight on."""
-
-    def __init__(self, width: int, kernel: int, expansion: int) -> None:
-        super().__init__()
-        # Over images one frame high: unlike Conv1d, it takes (B, F, D) as it lies in memory, and is twice as fast on a
-        # CPU.
-        self.convolution = nn.Conv2d(width, width, (1, kernel), padding=(0, kernel // 2), groups=width)
-        self.norm = nn.LayerNorm(width)
-        self.widen = nn.Linear(width, expansion * width)
-        self.narrow = nn.Linear(expansion * width, width)
-
-    def forward(self, hidden: Tensor, padding: Tensor | None) -> Tensor:
-        """(B, F, D) -> (B, F, D); `padding` is (B, F, 1), None if there is none."""
-        seen = hidden if padding is None else hidden.masked_fill(padding, 0.0)
-        update = self.convolution(seen.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
-        return hidden + self.narrow(F.relu(self.widen(self.norm(update))))
 
 
 class MelSmall(nn.Module):
@@ -95,7 +77,7 @@ class MelSmall(nn.Module):
             **{"num_bins": num_bins, "stacked": stacked},
         }
         self.enter = nn.Linear(stacked * num_bins, width)
-        self.blocks = nn.ModuleList(Block(width, kernel, expansion) for _ in range(num_blocks))
+        self.blocks = Blocks(num_blocks, width, kernel, expansion)
         self.leave = nn.LayerNorm(width)
         self.window: Tensor
         self.filters: Tensor
@@ -108,16 +90,9 @@ class MelSmall(nn.Module):
 
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = False) -> tuple[Tensor, ...]:
         """(B, T) audio, (B,) samples -> one tensor, (B, F, D)."""
-        num_frames = self.num_frames(num_samples)
         features = self.log_mel(audio, num_samples)
         features = features.unflatten(1, (-1, self.stacked)).flatten(2)
-        hidden = self.enter(features)
-        padding = None
-        if int(num_frames.min()) < hidden.shape[1]:
-            padding = ~real_frames(num_frames, hidden.shape[1], hidden.device)[:, :, None]
-        for block in self.blocks:
-            hidden = block(hidden, padding)
-        return (self.leave(hidden),)
+        return (self.leave(self.blocks(self.enter(features), self.num_frames(num_samples))),)
 
     def log_mel(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """(B, F * stacked, num_bins) normalised log-mel bins, zero after the end of each utterance."""

@@ -15,7 +15,7 @@ scratch and does not need `transformers` (see `mel`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from .ctc import ctc_losses
 from .encoders import NEEDS_EXTRA, Lora, PretrainedEncoder, add_lora, from_options, from_pretrained
 from .files import PathLike, written_whole
 from .folders import folder_written_whole, is_empty
-from .heads import LinearHead, TransformerHead
+from .heads import ConvolutionHead, LinearHead, TransformerHead
 from .mel import MelSmall
 from .vocab import Vocabulary
 
@@ -36,7 +36,7 @@ MEL_SMALL = "mel-small"
 FORMAT = "ctcdro recogniser 1"
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocab.json"
 
-Head: TypeAlias = Literal["transformer", "linear"]
+Head: TypeAlias = Literal["transformer", "linear", "convolution"]
 
 
 class Output(NamedTuple):
@@ -75,11 +75,12 @@ class Recogniser(nn.Module):
         super().__init__()
         self.settings = settings
         self.encoder = encoder
-        self.head: LinearHead | TransformerHead
+        self.head: LinearHead | TransformerHead | ConvolutionHead
         if settings.head == "linear":
             self.head = LinearHead(encoder.width, settings.vocabulary_size)
         else:
-            self.head = TransformerHead(
+            kind = TransformerHead if settings.head == "transformer" else ConvolutionHead
+            self.head = kind(
                 encoder.width, encoder.num_layers, settings.vocabulary_size, spec_augment=settings.spec_augment
             )
         if isinstance(encoder, PretrainedEncoder):
@@ -96,25 +97,23 @@ class Recogniser(nn.Module):
         """Scores of labels for each frame.
 
         Args:
-            audio: (B, T) float32 of 16 kHz, zero after the end of each utterance.
-            num_samples: (B,) the samples of each utterance.
+            audio: (B, T) float32 of 16 kHz, zero after the end of each utterance; or what `encode` gave for it.
+            num_samples: (B,) the samples of each utterance; or the frames that `encode` gave.
 
         Raises:
             ValueError: if an utterance is too short for one frame, or too long for the encoder.
         """
-        return self._headed(*self._encoded(audio, num_samples))
+        is_encoded = audio.ndim == 4
+        hidden, num_frames = (audio.unbind(2), num_samples) if is_encoded else self._encoded(audio, num_samples)
+        return Output(self.head(hidden, num_frames), self.head.num_frames(num_frames))
 
     def encode(self, audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
-        """The part before the head: (L, B, F, D) hidden layers that it looks at, and (B,) frames of each utterance.
+        """The part before the head: (B, F, L, D) hidden layers that it looks at, and (B,) frames of each utterance.
 
-        With a frozen encoder they are always the same, and can be kept; `forward_hidden` goes on from them.
+        With a frozen encoder they are always the same, and can be kept; `forward` goes on from them.
         """
         hidden, num_frames = self._encoded(audio, num_samples)
-        return torch.stack(hidden), num_frames
-
-    def forward_hidden(self, hidden: Tensor, num_frames: Tensor) -> Output:
-        """The rest: what `encode` gave, -> scores of labels for each frame."""
-        return self._headed(hidden, num_frames)
+        return torch.stack(hidden, 2), num_frames
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
         """Frames that come out for samples that go in, exactly."""
@@ -162,11 +161,8 @@ class Recogniser(nn.Module):
     def _encoded(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         audio = self._checked(audio, num_samples)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.settings.freeze_encoder):
-            hidden = self.encoder(audio, num_samples, all_layers=isinstance(self.head, TransformerHead))
+            hidden = self.encoder(audio, num_samples, all_layers=not isinstance(self.head, LinearHead))
         return hidden, self.encoder.num_frames(num_samples)
-
-    def _headed(self, hidden: Sequence[Tensor] | Tensor, num_frames: Tensor) -> Output:
-        return Output(self.head(hidden, num_frames), self.head.num_frames(num_frames))
 
     def _checked(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """The audio up to the end of the longest utterance."""
@@ -208,11 +204,12 @@ def build(
     Args:
         encoder: `mel-small`, or a checkpoint of `transformers`: a folder, or a name on the hub.
         vocabulary_size: number of labels, the blank among them.
-        head: "transformer", the paper's, or "linear". That of `mel-small` is linear in any case.
+        head: "transformer", the paper's; "convolution", which is fast on a CPU; or "linear". That of `mel-small` is
+            linear in any case.
         freeze_encoder: whether to train the head alone.
         lora: whether, and how, to train matrices of low rank instead of the encoder itself; a `Lora` or its fields.
         gradient_checkpointing: whether to save memory in the encoder, for a third more time.
-        spec_augment: whether the paper's head augments features in training; the linear head never does.
+        spec_augment: whether the head augments features in training; the linear head never does.
         seed: of the first weights. By default they are drawn from torch's generator as it is; with a seed, the
             generator stays as it was.
 
@@ -229,7 +226,7 @@ def build(
         torch.Size([2])
     """
     if head not in get_args(Head):
-        raise ValueError(f'`head` must be "transformer" or "linear"; got {head!r}.')
+        raise ValueError(f"`head` must be one of {', '.join(get_args(Head))}; got {head!r}.")
     if vocabulary_size < 2:
         raise ValueError(f"`vocabulary_size` must be 2 or more, the blank and a label; got {vocabulary_size}.")
     is_mel = encoder == MEL_SMALL
@@ -245,7 +242,7 @@ def build(
     if isinstance(lora, Mapping):
         lora = Lora(**lora)
     head = "linear" if is_mel else head
-    spec_augment = spec_augment and head == "transformer"
+    spec_augment = spec_augment and head != "linear"
     settings = Settings(encoder, vocabulary_size, head, freeze_encoder, lora, gradient_checkpointing, spec_augment)
     with _seeded(seed):
         return Recogniser(MelSmall() if is_mel else from_pretrained(encoder), settings)

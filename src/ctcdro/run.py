@@ -19,11 +19,13 @@ from accelerate.state import AcceleratorState
 from torch import Tensor
 
 from . import objectives, sampling
-from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
+from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint, tensors_digest
 from .config import Config, read_config
 from .data.loading import SpeechDataset
+from .feature_cache import FeatureCache, speech_dataset
 from .model import Recogniser, build
 from .planned import PlannedBatchSampler
+from .progress import Track, untracked
 from .runfolder import RunFolder, about_this_run, forget_after, write_json
 from .stream import BatchStream
 from .utterance import Groups, Manifest
@@ -51,11 +53,16 @@ class Run:
     folder: RunFolder
     accelerator: Accelerator
     dev: Manifest
+    dev_dataset: SpeechDataset
     vocabulary: Vocabulary
     groups: Groups
+    durations: Tensor
+    """(n,) seconds of the training utterances."""
     recogniser: Recogniser
     forward: torch.nn.Module
     """The recogniser, as wrapped for devices, precision and processes."""
+    frozen: str
+    """The digest of what is not trained, and so in no checkpoint."""
     # ---
     objective: objectives.Objective
     optimiser: torch.optim.Optimizer
@@ -83,8 +90,8 @@ def learning_rate_factor(step: int, total: int, schedule: str, warmup: float) ->
     return {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[schedule]
 
 
-def start(config: Config, folder: RunFolder) -> Run:
-    """Makes all parts of a run, as they are at its beginning."""
+def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
+    """Makes all parts of a run, as they are at its beginning; `track` shows how the feature cache is filled."""
     # accelerate keeps the precision of the first run of a process for all later ones, and refuses another.
     AcceleratorState._reset_state()
     accelerator = Accelerator(
@@ -118,7 +125,11 @@ def start(config: Config, folder: RunFolder) -> Run:
     torch.manual_seed(config.seed + accelerator.process_index)
     optimiser = _optimiser(config, recogniser)
     total, schedule = num_steps(config), config.optimiser
-    dataset = SpeechDataset(train_data, vocabulary, groups.numbers, on_fault=config.batches.on_fault)
+    cache = FeatureCache(config.model.feature_cache, recogniser) if config.model.feature_cache else None
+    if cache is not None:
+        _fill(cache, [train_data, dev], config, accelerator, track)
+    faults = config.batches.on_fault
+    dataset = speech_dataset(train_data, vocabulary, cache, group_numbers=groups.numbers, on_fault=faults)
     compiled = torch.compile(recogniser) if config.training.compile else recogniser
     wrapped, optimiser = accelerator.prepare(compiled, optimiser)
     if accelerator.is_main_process and not folder.vocabulary.exists():
@@ -130,10 +141,13 @@ def start(config: Config, folder: RunFolder) -> Run:
         folder=folder,
         accelerator=accelerator,
         dev=dev,
+        dev_dataset=speech_dataset(dev, vocabulary, cache, on_fault=faults),
         vocabulary=vocabulary,
         groups=groups,
+        durations=torch.from_numpy(train_data.durations),
         recogniser=recogniser,
         forward=wrapped,
+        frozen=tensors_digest(_frozen(recogniser)),
         objective=_objective(config, groups).to(accelerator.device),
         optimiser=optimiser,
         schedule=torch.optim.lr_scheduler.LambdaLR(
@@ -141,6 +155,21 @@ def start(config: Config, folder: RunFolder) -> Run:
         ),
         stream=BatchStream(dataset, _sampler(config, train_data, groups), config.batches.num_workers),
     )
+
+
+def _fill(
+    cache: FeatureCache, manifests: list[Manifest], config: Config, accelerator: Accelerator, track: Track
+) -> None:
+    for manifest in manifests:
+        cache.fill(
+            manifest,
+            skip_faults=config.batches.on_fault == "skip",
+            num_workers=config.batches.num_workers,
+            rank=accelerator.process_index,
+            num_ranks=accelerator.num_processes,
+            track=track,
+        )
+    accelerator.wait_for_everyone()
 
 
 def _claim(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
@@ -204,8 +233,9 @@ def save(run: Run) -> None:
     generators = run.accelerator.gather(torch.get_rng_state()[None].to(run.accelerator.device))
     if run.accelerator.is_main_process:
         optimiser, optimiser_values = flattened(run.optimiser.state_dict(), "optimiser")
+        frozen = _frozen(run.recogniser)
         tensors = {
-            **{f"model/{name}": tensor for name, tensor in run.recogniser.state_dict().items()},
+            **{f"model/{name}": tensor for name, tensor in run.recogniser.state_dict().items() if name not in frozen},
             **{f"objective/{name}": tensor for name, tensor in run.objective.state_dict().items()},
             **optimiser,
             "generators": generators,
@@ -215,6 +245,7 @@ def save(run: Run) -> None:
             "schedule": run.schedule.state_dict(),
             "stream": run.stream.state_dict(),
             "progress": asdict(run.progress),
+            "frozen": run.frozen,
         }
         save_checkpoint(
             run.folder.checkpoints,
@@ -234,7 +265,12 @@ def resume(run: Run) -> None:
     if checkpoint is None:
         return
     tensors, values = checkpoint.tensors, checkpoint.values
-    run.recogniser.load_state_dict(_below("model/", tensors))
+    if values["frozen"] != run.frozen:
+        raise ValueError(
+            f"{run.folder.path}: the pretrained encoder, {run.config.model.encoder}, is not the one that this run "
+            "began with; bring that back, or begin another run."
+        )
+    run.recogniser.load_state_dict(_frozen(run.recogniser) | _below("model/", tensors))
     run.objective.load_state_dict(_below("objective/", tensors))
     optimiser = restored(values["optimiser"], tensors)
     optimiser["state"] = {int(number): state for number, state in optimiser["state"].items()}
@@ -244,6 +280,11 @@ def resume(run: Run) -> None:
     run.progress = Progress(**values["progress"])
     if len(tensors["generators"]) == run.accelerator.num_processes:
         torch.set_rng_state(tensors["generators"][run.accelerator.process_index])
+
+
+def _frozen(recogniser: Recogniser) -> dict[str, Tensor]:
+    """The parameters that are not trained: as pretrained, and large."""
+    return {name: parameter.data for name, parameter in recogniser.named_parameters() if not parameter.requires_grad}
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

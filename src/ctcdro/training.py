@@ -23,10 +23,10 @@ from torch import Tensor
 
 from .config import Config
 from .ctc import per_frame, per_label
-from .data.audio import SAMPLE_RATE
 from .decoding import decode
 from .files import PathLike
 from .metrics import score
+from .progress import Track, untracked
 from .run import Run, finish, num_steps, resume, save, start
 from .runfolder import RunFolder, append_line
 
@@ -39,15 +39,21 @@ class Watch(Protocol):
     def __call__(self, record: dict[str, Any]) -> None: ...
 
 
-def train(config: Config, out: PathLike, watch: Watch = lambda record: None) -> RunFolder:
+def train(config: Config, out: PathLike, watch: Watch = lambda record: None, track: Track = untracked) -> RunFolder:
     """Trains a model; goes on with an unfinished run.
+
+    Args:
+        config: the run.
+        out: its folder.
+        watch: is told of every step and epoch.
+        track: shows what is done before the first step.
 
     Raises:
         ValueError: if `out` has a finished run, or one of another configuration.
         FloatingPointError: if the gradient is not finite, before it does harm.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when a checkpoint is written.
     """
-    run = start(config, RunFolder(out))
+    run = start(config, RunFolder(out), track)
     resume(run)
     started = time.monotonic() - run.progress.seconds
     with _asked_to_stop() as asked:
@@ -85,7 +91,7 @@ def train_step(run: Run) -> dict[str, Any]:
             losses = _normalised(losses, output.num_frames, batch.num_labels.to(accelerator.device), config)
             accelerator.backward(run.objective(losses, groups) / num_mine)
         finite = losses.detach().isfinite()
-        seconds = batch.num_samples.to(accelerator.device) / SAMPLE_RATE
+        seconds = run.durations[batch.indices].to(totals)
         totals.index_add_(1, groups, torch.stack([finite.float(), losses.detach().where(finite, 0.0), seconds]))
     norm = _clip(run)
     run.optimiser.step()
@@ -114,6 +120,7 @@ def validate(run: Run, watch: Watch) -> None:
         run.recogniser,
         run.vocabulary,
         run.dev,
+        dataset=run.dev_dataset,
         forward=run.forward,
         batch_duration=batches.batch_duration,
         num_workers=batches.num_workers,

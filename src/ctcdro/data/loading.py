@@ -47,9 +47,9 @@ class Batch(NamedTuple):
     """
 
     audio: Tensor
-    """(B, T) float32, zero after the end of each utterance."""
+    """(B, T) float32, zero after the end of each utterance; or (B, T, …), if the dataset gives features instead."""
     num_samples: Tensor
-    """(B,) int64, the samples of each utterance."""
+    """(B,) int64, the samples, or features, of each utterance."""
     targets: Tensor
     """(B, S) int64 labels, zero after the end of each utterance; S is 0 without a vocabulary."""
     num_labels: Tensor
@@ -213,7 +213,8 @@ def collate(items: Sequence[Item | str]) -> Batch:
     num_samples = [len(item.audio) for item in read]
     num_labels = [len(item.labels) for item in read]
     # Made by numpy: torch would have all its threads write the zeros, and wait for them where cores are busy.
-    audio = np.zeros((len(read), max(num_samples, default=0)), dtype=np.float32)
+    size = read[0].audio.shape[1:] if read else ()
+    audio = np.zeros((len(read), max(num_samples, default=0), *size), dtype=np.float32)
     targets = np.zeros((len(read), max(num_labels, default=0)), dtype=np.int64)
     for row, item in enumerate(read):
         audio[row, : len(item.audio)] = item.audio

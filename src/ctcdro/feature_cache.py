@@ -1,0 +1,139 @@
+"""What a frozen encoder gives for each utterance, computed once and kept on disk.
+
+    cache = FeatureCache("features", recogniser)
+    cache.fill(manifest)
+    dataset = CachedDataset(cache, manifest, vocabulary)        # its batches go where those of audio go
+
+What one can rely on: features are those of the utterance alone, so that they do not depend on what was computed before
+or beside them; a file appears whole or not at all, so that work goes on where it was stopped, and several runs can fill
+and use one folder at the same time. Another encoder, or audio that has changed since, has other files.
+
+    features/<digest of the encoder>/<two digits>/<digest of the utterance>.npy       (F, L, D) float32
+
+A second of audio takes 50 frames times layers times width times 4 bytes: 0.7 MB for whisper-base with all its layers,
+5 MB for XLS-R of 300 million parameters, and a part of that with a linear head, which looks at the last layer only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .checkpoints import tensors_digest
+from .data.audio import AudioError, Samples
+from .data.loading import SpeechDataset, load_batches
+from .files import PathLike, write_bytes_whole
+from .model import Recogniser
+from .progress import Track, untracked
+from .utterance import Manifest, Utterance
+from .vocab import Vocabulary
+
+
+class FeatureCache:
+    """The features of one encoder.
+
+    Args:
+        folder: where they are kept, beside those of other encoders.
+        recogniser: its encoder must be frozen.
+
+    Raises:
+        ValueError: if the encoder is trained.
+    """
+
+    def __init__(self, folder: PathLike, recogniser: Recogniser) -> None:
+        if not recogniser.settings.freeze_encoder:
+            raise ValueError("`recogniser` must be built with `freeze_encoder`, or its features would change.")
+        self._recogniser = recogniser
+        self.folder = Path(folder) / _encoder_digest(recogniser)
+
+    def path(self, utterance: Utterance) -> Path:
+        """Of its features, whether they are there or not."""
+        path = Path(utterance.audio_filepath)
+        try:
+            state = path.stat()
+            version = [state.st_size, state.st_mtime_ns]
+        except OSError:  # told where the audio is read
+            version = []
+        digest = _digest([os.path.abspath(path), utterance.offset, utterance.duration, *version])
+        return self.folder / digest[:2] / f"{digest[2:]}.npy"
+
+    def fill(
+        self,
+        manifest: Manifest,
+        *,
+        skip_faults: bool = False,
+        num_workers: int = 0,
+        rank: int = 0,
+        num_ranks: int = 1,
+        track: Track = untracked,
+    ) -> None:
+        """Computes what is missing; with several ranks, the share of this one.
+
+        Raises:
+            AudioError: if audio cannot be read, unless `skip_faults`.
+        """
+        paths = [self.path(utterance) for utterance in manifest]
+        missing = [index for index, path in enumerate(paths) if not path.exists()][rank::num_ranks]
+        if not missing:
+            return
+        dataset = SpeechDataset(manifest, on_fault="skip" if skip_faults else "stop")
+        device = next(self._recogniser.parameters()).device
+        batches = load_batches(dataset, [[index] for index in missing], num_workers)
+        with torch.inference_mode():
+            for batch in track(batches, "features of the frozen encoder", len(missing)):
+                for index in batch.indices.tolist():
+                    hidden, _ = self._recogniser.encode(batch.audio.to(device), batch.num_samples.to(device))
+                    file = io.BytesIO()
+                    np.save(file, hidden[0].float().cpu().numpy())
+                    paths[index].parent.mkdir(parents=True, exist_ok=True)
+                    write_bytes_whole(paths[index], file.getvalue())
+
+
+class CachedDataset(SpeechDataset):
+    """As `SpeechDataset`, with features instead of audio.
+
+    Args:
+        cache: must be filled.
+        manifest: the utterances.
+        vocabulary: turns texts into labels.
+        options: those of `SpeechDataset`.
+    """
+
+    def __init__(self, cache: FeatureCache, manifest: Manifest, vocabulary: Vocabulary, **options: Any) -> None:
+        super().__init__(manifest, vocabulary, **options)
+        self._features = [os.fspath(cache.path(utterance)) for utterance in manifest]
+
+    def _read(self, index: int) -> Samples:
+        path = self._features[index]
+        try:
+            return np.load(path, allow_pickle=False)
+        except FileNotFoundError as error:
+            raise AudioError(f"{self._paths[index]}: no features of it in {Path(path).parents[1]}.") from error
+        except (ValueError, EOFError) as error:
+            raise AudioError(f"{path}: not the features of an utterance ({error}); remove the file.") from error
+
+
+def speech_dataset(
+    manifest: Manifest, vocabulary: Vocabulary, cache: FeatureCache | None, **options: Any
+) -> SpeechDataset:
+    """The features of a cache, or where there is none, the audio."""
+    if cache is None:
+        return SpeechDataset(manifest, vocabulary, **options)
+    return CachedDataset(cache, manifest, vocabulary, **options)
+
+
+def _encoder_digest(recogniser: Recogniser) -> str:
+    """Of all that features depend on, the audio apart."""
+    encoder, head = recogniser.encoder, recogniser.settings.head
+    return _digest([encoder.options, head == "linear", tensors_digest(encoder.state_dict())])[:16]
+
+
+def _digest(of: Any) -> str:
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
