@@ -2,6 +2,9 @@
 
 import json
 import logging
+import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -66,15 +69,20 @@ def test_what_a_killed_run_left_is_no_checkpoint_and_is_cleared(tmp_path):
     assert not (tmp_path / ".000000002").exists()
 
 
-def test_a_failed_write_leaves_those_that_are_there(tmp_path, monkeypatch):
+def test_a_full_disk_is_told_of_and_leaves_those_that_are_there(tmp_path):
     save_checkpoint(tmp_path, checkpoint(1))
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("safetensors.torch.save_file", full)
-    with pytest.raises(OSError, match="No space left"):
-        save_checkpoint(tmp_path, checkpoint(2))
+    program = """
+import resource, sys, torch
+from pathlib import Path
+from ctcdro.checkpoints import Checkpoint, save_checkpoint
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))  # files end there, as on a full disk
+try:
+    save_checkpoint(Path(sys.argv[1]), Checkpoint(2, {"a": torch.zeros(1_000)}, {}))
+except OSError as error:
+    print(error)
+"""
+    told = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert re.search(r"tensors.safetensors: not written: .*File too large", told.stdout)
     assert [path.name for path in tmp_path.iterdir()] == ["000000001"]
     assert load_checkpoint(tmp_path).step == 1
 

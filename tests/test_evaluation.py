@@ -9,6 +9,7 @@ import torch
 
 from ctcdro.config import parse_config
 from ctcdro.data.audio import AudioError
+from ctcdro.data.loading import SpeechDataset
 from ctcdro.decoding import by_length, decode
 from ctcdro.evaluation import evaluate, transcribe
 from ctcdro.metrics import Scores
@@ -57,6 +58,21 @@ def test_batches_change_nothing(run):
     together = decode(model, vocabulary, manifest, batch_duration=100.0, num_workers=2)
     assert alone.predictions == together.predictions
     assert alone.losses == pytest.approx(together.losses, rel=1e-3, abs=1e-3)
+
+
+def test_another_dataset_is_read_instead_of_the_audio_of_the_manifest(run):
+    class NextOne(SpeechDataset):
+        """The audio of the utterance after."""
+
+        def __getitem__(self, index):
+            return super().__getitem__((index + 1) % len(self))._replace(number=index)
+
+    model, vocabulary = load(run.model)
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    plain = [one.hyp_text for one in decode(model, vocabulary, manifest).predictions]
+    decoded = decode(model, vocabulary, manifest, dataset=NextOne(manifest, vocabulary), batch_duration=100.0)
+    assert [one.hyp_text for one in decoded.predictions] == [*plain[1:], plain[0]]
+    assert len(set(plain)) > 1
 
 
 def test_batches_have_all_utterances_and_little_padding():

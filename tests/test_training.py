@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -159,6 +160,29 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(dataset, tmp_pa
     if not (tmp_path / "run" / "model").exists():
         done = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD)
         assert done.returncode == 0, done.stderr
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_a_full_disk_ends_a_run_with_a_message_and_loses_nothing(dataset, tmp_path, uninterrupted):
+    config(dataset).write(tmp_path / "config.yaml")
+    command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
+
+    def fail(record):
+        if record["step"] == 5:
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(config(dataset), tmp_path / "run", watch=fail)
+
+    def limit():  # files end at 4 MB, as on a full disk; a checkpoint has 8
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4_000_000, 4_000_000))
+
+    done = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, preexec_fn=limit)
+    assert done.returncode == 2
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["000000003", "000000004"]
+    train(config(dataset), tmp_path / "run")
     assert ended(tmp_path / "run") == uninterrupted
 
 

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
+
+from .tensors import load_tensors, save_tensors
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +39,6 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
     Raises:
         OSError: if it cannot be written; those that are there stay.
     """
-    from safetensors.torch import save_file
-
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in folder.glob(".*"):
         shutil.rmtree(leftover)  # of a run that was killed
@@ -47,7 +46,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
     unfinished.mkdir()
     try:
         tensors = unfinished / "tensors.safetensors"
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}, tensors)
+        save_tensors(checkpoint.tensors, tensors)
         values = {"step": checkpoint.step, "digest": _digest(tensors), "values": checkpoint.values}
         (unfinished / "values.json").write_text(json.dumps(values), encoding="utf-8")
         for path in (tensors, unfinished / "values.json", unfinished):
@@ -70,15 +69,13 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def _sound(folder: Path) -> Iterator[Checkpoint]:
-    from safetensors.torch import load_file
-
     for path in _folders(folder):
         try:
             record = json.loads((path / "values.json").read_text(encoding="utf-8"))
             tensors = path / "tensors.safetensors"
             if _digest(tensors) != record["digest"]:
                 raise ValueError("tensors.safetensors is not what was written")
-            yield Checkpoint(record["step"], load_file(tensors), record["values"])
+            yield Checkpoint(record["step"], load_tensors(tensors), record["values"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             logger.warning("Checkpoint %s is damaged and passed over: %s", path, error)
 
@@ -100,23 +97,6 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """Tells whether tensors are, to the bit, those they were.
-
-    Example:
-        >>> import torch
-        >>> tensors_digest({"a": torch.ones(2)}) == tensors_digest({"a": torch.ones(2)})
-        True
-        >>> tensors_digest({"a": torch.ones(2)}) == tensors_digest({"b": torch.ones(2)})
-        False
-    """
-    digest = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def flattened(state: Mapping[str, Any], prefix: str) -> tuple[dict[str, Tensor], Any]:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
+    from .beam_search import BeamSearch
     from .config import Config
 
+Item = TypeVar("Item")
+
 RunArgument = Annotated[Path, typer.Argument(help="Folder of a run.", exists=True, file_okay=False)]
+BeamOption = Annotated[
+    int | None, typer.Option("--beam-size", min=1, help="Hypotheses of a beam search; greedy by default.")
+]
+LanguageModelOption = Annotated[
+    Path | None, typer.Option("--language-model", help="n-gram model for the beam search: ARPA, or KenLM's binary.")
+]
+LmWeightOption = Annotated[float | None, typer.Option("--lm-weight", min=0, help="Of the n-gram model: 0.5.")]
 
 
 def train(
@@ -34,7 +45,7 @@ def train(
     from .training import train as run_training
 
     with _TrainingShown(settings) as shown:
-        folder = run_training(settings, out, watch=shown)
+        folder = run_training(settings, out, watch=shown, track=shown.track)
     if _is_first():
         typer.echo(f"Model: {folder.model}")
 
@@ -47,42 +58,78 @@ def evaluate(
     batch_duration: Annotated[float, typer.Option(help="Seconds of audio at a time.")] = 50.0,
     num_workers: Annotated[int, typer.Option(help="Processes that read audio.")] = 0,
     skip_faults: Annotated[bool, typer.Option("--skip-faults", help="Leave out audio that cannot be read.")] = False,
+    beam_size: BeamOption = None,
+    language_model: LanguageModelOption = None,
+    lm_weight: LmWeightOption = None,
 ) -> None:
-    """Decode and score a split with the model of a run."""
+    """Decode and score a split with the model of a run.
+
+    What a beam search finds is written beside what greedy decoding found: as test-beam instead of test.
+    """
     from .cli_score import scores_shown
     from .cli_shown import progress
     from .evaluation import evaluate as run_evaluation
+    from .evaluation import written_as
     from .runfolder import RunFolder
 
+    beam = _beam_search(run, beam_size, language_model, lm_weight)
     scores = run_evaluation(
         run,
         split,
         profile=profile,
         dataset=dataset,
+        beam=beam,
         batch_duration=batch_duration,
         num_workers=num_workers,
         skip_faults=skip_faults,
         track=progress,
     )
     scores_shown(scores)
-    typer.echo(f"Predictions: {RunFolder(run).predictions(split)}\nScores: {RunFolder(run).scores(split)}")
+    name = written_as(split, beam)
+    typer.echo(f"Predictions: {RunFolder(run).predictions(name)}\nScores: {RunFolder(run).scores(name)}")
 
 
 def transcribe(
     run: RunArgument,
     audio: Annotated[list[Path], typer.Argument(help="Files of audio.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    beam_size: BeamOption = None,
+    language_model: LanguageModelOption = None,
+    lm_weight: LmWeightOption = None,
 ) -> None:
     """Language and text of audio files."""
     from .evaluation import transcribe as run_transcription
-    from .runfolder import RunFolder
 
-    model = RunFolder(run).model
-    for one in run_transcription(model if model.exists() else run, audio):
+    beam = _beam_search(run, beam_size, language_model, lm_weight)
+    for one in run_transcription(_model_folder(run), audio, beam):
         if as_json:
             typer.echo(json.dumps(one._asdict(), ensure_ascii=False))
         else:
             typer.echo(f"{one.path}\t{one.language or '?'}\t{one.text}")
+
+
+def _beam_search(
+    run: Path, beam_size: int | None, language_model: Path | None, lm_weight: float | None
+) -> BeamSearch | None:
+    """What the options ask for; None for greedy decoding."""
+    if lm_weight is not None and language_model is None:
+        raise typer.BadParameter("--lm-weight goes with --language-model.")
+    if beam_size is None and language_model is None:
+        return None
+    from .beam_search import BeamSearch
+    from .vocab import Vocabulary
+
+    options = {"beam_size": beam_size, "language_model": language_model, "lm_weight": lm_weight}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    return BeamSearch(Vocabulary.load(_model_folder(run) / "vocab.json"), **given)
+
+
+def _model_folder(run: Path) -> Path:
+    """Of a run; or what is given, if it is the folder of a model."""
+    from .runfolder import RunFolder
+
+    model = RunFolder(run).model
+    return model if model.exists() else run
 
 
 def export(
@@ -127,6 +174,14 @@ class _TrainingShown:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._bar.stop()
+
+    def track(self, sequence: Iterable[Item], description: str, total: float | None = None) -> Iterator[Item]:
+        """Shows work before the first step, as a bar of its own."""
+        task = self._bar.add_task("", total=total, figures=description)
+        for item in sequence:
+            yield item
+            self._bar.advance(task)
+        self._bar.remove_task(task)
 
     def __call__(self, record: dict[str, Any]) -> None:
         if "epoch" in record:

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import torch
 import torch.distributed
 
+from .beam_search import BeamSearch
 from .data.loading import SpeechDataset, load_batches
-from .model import Recogniser
+from .model import Output, Recogniser
 from .progress import Track, untracked
 from .transcripts import Prediction
 from .utterance import Manifest
@@ -39,21 +40,24 @@ def decode(
     manifest: Manifest,
     *,
     forward: Callable[..., Any] | None = None,
+    dataset: SpeechDataset | None = None,
+    beam: BeamSearch | None = None,
     batch_duration: float = 50.0,
     num_workers: int = 0,
-    skip_faults: bool = False,
     track: Track = untracked,
 ) -> Decoded:
-    """Runs the model over all utterances, in evaluation mode, greedily: the best label of each frame.
+    """Runs the model over all utterances, in evaluation mode.
 
     Args:
         forward: the model as wrapped for devices and precision; by default itself.
+        dataset: what to read, in the order of the manifest; by default the audio of the manifest.
+        beam: how to search for what is said; by default greedily, by the best label of each frame.
         batch_duration: seconds of padded audio at a time.
-        skip_faults: leave out what cannot be read, instead of stopping.
     """
     was_training = model.training
     model.eval()
-    dataset = SpeechDataset(manifest, vocabulary, on_fault="skip" if skip_faults else "stop")
+    if dataset is None:
+        dataset = SpeechDataset(manifest, vocabulary)
     rank, num_ranks = _rank_and_number()
     batches = by_length(manifest.durations, batch_duration)[rank::num_ranks]
     device = next(model.parameters()).device
@@ -65,9 +69,9 @@ def decode(
             if batch.num_utterances:
                 output = (forward or model)(batch.audio.to(device), batch.num_samples.to(device))
                 losses = model.losses(output, batch.targets.to(device), batch.num_labels.to(device)).tolist()
-                labels, num_frames = output.logits.argmax(-1).tolist(), output.num_frames.tolist()
-                for index, loss, one, number in zip(batch.indices.tolist(), losses, labels, num_frames, strict=True):
-                    mine.append((index, loss, *vocabulary.decode_frames(one[:number])))
+                said = recognised(output, vocabulary, beam)
+                for index, loss, (language, text) in zip(batch.indices.tolist(), losses, said, strict=True):
+                    mine.append((index, loss, language, text))
     model.train(was_training)
     all_losses = np.full(len(manifest), np.nan)
     texts: dict[int, tuple[str | None, str]] = {}
@@ -78,6 +82,22 @@ def decode(
         for index, one in enumerate(manifest)
     ]
     return Decoded(all_losses, predictions, _pooled(skipped, num_ranks))
+
+
+def recognised(output: Output, vocabulary: Vocabulary, beam: BeamSearch | None = None) -> list[tuple[str | None, str]]:
+    """Language and text of each utterance of a batch; by the best label of each frame, unless a beam search is given.
+
+    Example:
+        >>> logits = torch.tensor([[[0.0, 0, 0, 9, 0], [0, 0, 0, 0, 9], [0, 0, 9, 0, 0]]])
+        >>> recognised(Output(logits, num_frames=torch.tensor([2])), Vocabulary(["ces"], "a"))
+        [('ces', 'a')]
+    """
+    num_frames = output.num_frames.tolist()
+    if beam is None:
+        best = output.logits.argmax(-1).tolist()
+        return [vocabulary.decode_frames(one[:number]) for one, number in zip(best, num_frames, strict=True)]
+    log_probs = output.logits.float().log_softmax(-1).cpu().numpy()
+    return [beam(one[:number]) for one, number in zip(log_probs, num_frames, strict=True)]
 
 
 def by_length(durations: npt.NDArray[np.float64], batch_duration: float) -> list[list[int]]:

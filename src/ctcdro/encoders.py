@@ -23,10 +23,9 @@ from torch import Tensor, nn
 
 from .features import KaldiFbank, WhisperLogMel, normalised_audio
 from .frames import real_frames
+from .tensors import NEEDS_EXTRA
 
 logger = logging.getLogger(__name__)
-
-NEEDS_EXTRA = "needs the extra `train`: pip install 'ctcdro[train]'"
 
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj")
 

@@ -1,6 +1,7 @@
 """A trained model and audio -> predictions -> scores.
 
 evaluate("run", "test")                       writes predictions/test.jsonl and scores/test.json
+evaluate("run", "test", beam=search)          writes predictions/test-beam.jsonl and scores/test-beam.json
 transcribe("run/model", ["a.wav", "b.mp3"])   language and text of each file
 """
 
@@ -12,17 +13,19 @@ from typing import NamedTuple
 
 import torch
 
+from .beam_search import BeamSearch
 from .config import read_config
 from .data.audio import read_audio
-from .decoding import decode
+from .decoding import decode, recognised
+from .feature_cache import FeatureCache, speech_dataset
 from .files import PathLike
 from .metrics import Scores, score
 from .model import load
-from .model import transcribe as transcribe_batch
 from .progress import Track, untracked
 from .runfolder import RunFolder, write_json
 from .transcripts import write_predictions
 from .utterance import Manifest
+from .vocab import Vocabulary
 
 
 def evaluate(
@@ -31,6 +34,7 @@ def evaluate(
     *,
     profile: str = "plain",
     dataset: PathLike | None = None,
+    beam: BeamSearch | None = None,
     batch_duration: float = 50.0,
     num_workers: int = 0,
     skip_faults: bool = False,
@@ -43,33 +47,53 @@ def evaluate(
         split: the name of a manifest of the dataset.
         profile: of scoring.
         dataset: its folder; by default that of the run's configuration.
+        beam: how to search, with the vocabulary of the run; by default greedily. What it finds is written beside what
+            greedy decoding found, under the names of `written_as`; another beam search replaces it.
         skip_faults: leave out audio that cannot be read; it counts as nothing recognised.
 
     Raises:
-        ValueError: if the run is not finished, or the dataset has no such split.
+        ValueError: if the run is not finished, the dataset has no such split, or `beam` is of another vocabulary.
     """
     folder = RunFolder(run)
     if not folder.is_finished:
         raise ValueError(f"{folder.path}: no model in it; finish the run first, with the command that started it.")
-    path = Path(dataset or read_config(folder.config).dataset) / f"{split}.jsonl"
+    config = read_config(folder.config)
+    path = Path(dataset or config.dataset) / f"{split}.jsonl"
     if not path.is_file():
         raise ValueError(f"{path} is not there; expected the manifest of split {split!r}.")
     model, vocabulary = load(folder.model)
+    _check_beam(beam, vocabulary)
     model.to(_device())
+    manifest = Manifest.read(path)
+    cache = FeatureCache(config.model.feature_cache, model) if config.model.feature_cache else None
+    if cache is not None:
+        cache.fill(manifest, skip_faults=skip_faults, num_workers=num_workers, track=track)
     decoded = decode(
         model,
         vocabulary,
-        Manifest.read(path),
+        manifest,
+        dataset=speech_dataset(manifest, vocabulary, cache, on_fault="skip" if skip_faults else "stop"),
+        beam=beam,
         batch_duration=batch_duration,
         num_workers=num_workers,
-        skip_faults=skip_faults,
         track=track,
     )
     scores = score(decoded.predictions, profile)
-    folder.predictions(split).parent.mkdir(parents=True, exist_ok=True)
-    write_predictions(folder.predictions(split), decoded.predictions)
-    write_json(folder.scores(split), scores.to_record())
+    name = written_as(split, beam)
+    folder.predictions(name).parent.mkdir(parents=True, exist_ok=True)
+    write_predictions(folder.predictions(name), decoded.predictions)
+    write_json(folder.scores(name), scores.to_record() | ({} if beam is None else {"beam_search": beam.settings}))
     return scores
+
+
+def written_as(split: str, beam: BeamSearch | None = None) -> str:
+    """The name under which `RunFolder` has predictions and scores of a split.
+
+    Example:
+        >>> written_as("test")
+        'test'
+    """
+    return split if beam is None else f"{split}-beam"
 
 
 class Transcript(NamedTuple):
@@ -80,19 +104,33 @@ class Transcript(NamedTuple):
     text: str
 
 
-def transcribe(model_folder: PathLike, paths: Sequence[PathLike]) -> Iterator[Transcript]:
-    """Language and text of each file, one at a time.
+def transcribe(
+    model_folder: PathLike, paths: Sequence[PathLike], beam: BeamSearch | None = None
+) -> Iterator[Transcript]:
+    """Language and text of each file, one at a time; greedily, unless a beam search is given.
 
     Raises:
         AudioError: naming a file that cannot be read.
+        ValueError: if `beam` is of another vocabulary.
     """
     model, vocabulary = load(model_folder)
+    _check_beam(beam, vocabulary)
     device = _device()
     model.to(device)
     for path in paths:
         audio = torch.from_numpy(read_audio(path)).to(device)
-        [said] = transcribe_batch(model, vocabulary, audio[None], torch.tensor([len(audio)], device=device))
+        with torch.inference_mode():
+            output = model(audio[None], torch.tensor([len(audio)], device=device))
+        [said] = recognised(output, vocabulary, beam)
         yield Transcript(str(path), *said)
+
+
+def _check_beam(beam: BeamSearch | None, vocabulary: Vocabulary) -> None:
+    if beam is not None and beam.vocabulary != vocabulary:
+        raise ValueError(
+            f"`beam` is for other labels, {beam.vocabulary!r}, than the model has, {vocabulary!r}; make it with "
+            "`Vocabulary.load` of the vocab.json beside the model."
+        )
 
 
 def _device() -> torch.device:

@@ -10,11 +10,12 @@ from typing import Any
 
 from torch import Tensor
 
-from .encoders import NEEDS_EXTRA, PretrainedEncoder, WaveEncoder, quiet
+from .encoders import PretrainedEncoder, WaveEncoder, quiet
 from .files import PathLike
 from .folders import folder_written_whole, is_empty
 from .heads import LinearHead
 from .model import Recogniser, check_vocabulary
+from .tensors import NEEDS_EXTRA
 from .vocab import BLANK, Vocabulary
 
 CTC_CLASSES = {

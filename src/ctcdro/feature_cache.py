@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from .checkpoints import tensors_digest
 from .data.audio import AudioError, Samples
 from .data.loading import SpeechDataset, load_batches
 from .files import PathLike, write_bytes_whole
 from .model import Recogniser
 from .progress import Track, untracked
+from .tensors import tensors_digest
 from .utterance import Manifest, Utterance
 from .vocab import Vocabulary
 

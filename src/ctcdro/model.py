@@ -25,11 +25,12 @@ import torch
 from torch import Tensor, nn
 
 from .ctc import ctc_losses
-from .encoders import NEEDS_EXTRA, Lora, PretrainedEncoder, add_lora, from_options, from_pretrained
+from .encoders import Lora, PretrainedEncoder, add_lora, from_options, from_pretrained
 from .files import PathLike, written_whole
 from .folders import folder_written_whole, is_empty
 from .heads import ConvolutionHead, LinearHead, TransformerHead
 from .mel import MelSmall
+from .tensors import load_tensors, save_tensors
 from .vocab import Vocabulary
 
 MEL_SMALL = "mel-small"
@@ -145,14 +146,12 @@ class Recogniser(nn.Module):
             ValueError: if there is something else of that name, or the vocabulary is of another size.
         """
         check_vocabulary(self, vocabulary)
-        save_file = _safetensors().save_file
         if not is_empty(folder):
             if not Path(folder, CONFIG).exists():
                 raise ValueError(f"{folder}: neither a recogniser nor empty, so it is not replaced. Give another name.")
             _read_config(Path(folder))
         with folder_written_whole(folder) as unfinished:
-            weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
-            save_file(weights, unfinished / WEIGHTS)
+            save_tensors(self.state_dict(), unfinished / WEIGHTS)
             vocabulary.save(unfinished / VOCABULARY)
             config = {"format": FORMAT, "settings": asdict(self.settings), "encoder": self.encoder.options}
             with written_whole(unfinished / CONFIG) as file:
@@ -256,7 +255,6 @@ def load(folder: PathLike) -> tuple[Recogniser, Vocabulary]:
     """
     folder = Path(folder)
     config = _read_config(folder)
-    load_file = _safetensors().load_file
     with _seeded(0):  # the weights drawn are overwritten; the generator is to stay as it was
         try:
             lora = config["settings"]["lora"]
@@ -266,11 +264,10 @@ def load(folder: PathLike) -> tuple[Recogniser, Vocabulary]:
             model = Recogniser(encoder, settings)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{folder / CONFIG}: no recogniser can be built from it: {error!r}") from error
+    weights = load_tensors(folder / WEIGHTS)
     try:
-        model.load_state_dict(load_file(folder / WEIGHTS))
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # safetensors has errors of its own
+        model.load_state_dict(weights)
+    except RuntimeError as error:
         raise ValueError(f"{folder / WEIGHTS}: not the weights of this recogniser: {error}") from error
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     if len(vocabulary) != settings.vocabulary_size:
@@ -333,11 +330,3 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ValueError(f"{path}: not the configuration of a recogniser of this package (no format {FORMAT!r}).")
     return config
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise ImportError(f"To save and load a recogniser {NEEDS_EXTRA}") from error
-    return safetensors.torch

@@ -19,7 +19,7 @@ from accelerate.state import AcceleratorState
 from torch import Tensor
 
 from . import objectives, sampling
-from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint, tensors_digest
+from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
 from .config import Config, read_config
 from .data.loading import SpeechDataset
 from .feature_cache import FeatureCache, speech_dataset
@@ -28,6 +28,7 @@ from .planned import PlannedBatchSampler
 from .progress import Track, untracked
 from .runfolder import RunFolder, about_this_run, forget_after, write_json
 from .stream import BatchStream
+from .tensors import tensors_digest
 from .utterance import Groups, Manifest
 from .vocab import Vocabulary
 

@@ -124,7 +124,6 @@ def validate(run: Run, watch: Watch) -> None:
         forward=run.forward,
         batch_duration=batches.batch_duration,
         num_workers=batches.num_workers,
-        skip_faults=batches.on_fault == "skip",
     )
     scores = score(decoded.predictions)
     worst_language, worst_cer = scores.worst() or (None, math.inf)
