@@ -3,14 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install test lint bench clean
+.PHONY: help install demo test test-browser lint bench clean docs
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
-	@echo "make test      all tests"
+	@echo "make demo      synthetic speech, three objectives, a table and a page, into ctcdro-demo; minutes"
+	@echo "make test      all tests but the slow ones"
+	@echo "make test-slow tests that take minutes each"
+	@echo "make test-browser  the report page in Chromium, which must be there (apt-get install chromium)"
 	@echo "make lint      style and types"
 	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
+	@echo "make docs      the documentation as a site, into site"
 	@echo "make clean     remove $(VENV) and caches"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -21,8 +26,18 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP)
 
+demo: $(STAMP)
+	$(BIN)/ctcdro demo
+
 test: $(STAMP)
 	$(BIN)/python -m pytest
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow
+
+test-browser: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
+	$(BIN)/python -m pytest -m browser tests/browser
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -32,5 +47,13 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+docs: $(DOCS_STAMP)
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "The site: site/index.html"
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build site src/*.egg-info

@@ -15,6 +15,7 @@ import reading
 import sampler_matching
 import sampler_planning
 import torch
+import training
 
 HERE = Path(__file__).parent
 
@@ -23,6 +24,7 @@ SECTIONS = {
     "Planning": sampler_planning,
     "Matching, padding, freshness": sampler_matching,
     "Reading audio": reading,
+    "Training": training,
 }
 
 

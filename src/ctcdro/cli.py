@@ -15,8 +15,10 @@ except ImportError as error:
 
 from . import __version__
 from .cli_prepare import prepare
+from .cli_report import report
 from .cli_run import evaluate, export, train, transcribe
 from .cli_score import score
+from .cli_sweep import demo, sweep
 
 INTERRUPTED = 130  # what typer ends with after Ctrl-C
 
@@ -28,7 +30,7 @@ app = typer.Typer(
     help="Robust multilingual speech recognition with CTC-DRO.",
 )
 app.add_typer(prepare, name="prepare")
-for command in (train, evaluate, transcribe, score, export):
+for command in (demo, train, evaluate, transcribe, score, sweep, report, export):
     app.command()(command)
 
 
@@ -63,17 +65,17 @@ def check(
     from .cli_shown import check_shown, progress
     from .data.checking import check_dataset
 
-    report = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, track=progress)
+    found = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, track=progress)
     if as_json:
-        typer.echo(report.to_json())
+        typer.echo(found.to_json())
     else:
-        check_shown(report, max_shown)
+        check_shown(found, max_shown)
     if figure is not None:
         from .report.plots import draw_lengths
 
-        draw_lengths(report.durations, figure)
+        draw_lengths(found.durations, figure)
         typer.echo(f"Lengths: {figure}", err=True)
-    raise typer.Exit(1 if report.errors else 0)
+    raise typer.Exit(1 if found.errors else 0)
 
 
 def main() -> None:

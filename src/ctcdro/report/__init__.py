@@ -1,1 +1,1 @@
-"""What can be looked at: figures."""
+"""What can be looked at: the page about runs, its figures and its tables."""

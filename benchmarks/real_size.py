@@ -1,0 +1,98 @@
+"""Does the paper's model train here, and in how much memory? .venv/bin/python benchmarks/real_size.py
+
+A model of the size of XLS-R 300M, with random weights, and the paper's head take three steps of Adam, each on one batch
+of 50 s (`accumulate: 1`; the paper's 16 take 16 times as long, and no more memory), through `ctcdro.run.start` and
+`ctcdro.training.train_step`, in 32-bit floats: once keeping all activations, once with gradient checkpointing, each in
+a process of its own, whose peak memory is given. The first step also sets up what later ones use; the time of a step is
+the median of the other two. Not among `make bench`: it takes minutes, and up to 20 GB.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+import torch
+from training import make_config, peak_memory, write_dataset, write_wav2vec2
+
+from ctcdro.config import Config
+
+BATCH_DURATION = 50.0
+NUM_STEPS = 3
+
+XLS_R_300M = {
+    **{"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+    **{"feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True},
+}
+
+
+def take_steps(config: Config, folder: Path, link: Connection) -> None:
+    """Sends the number of parameters, then after each step its seconds, its seconds of audio, and the peak memory."""
+    from ctcdro.run import start
+    from ctcdro.runfolder import RunFolder
+    from ctcdro.training import train_step
+
+    run = start(config, RunFolder(folder))
+    link.send(sum(parameter.numel() for parameter in run.recogniser.parameters()))
+    for _ in range(NUM_STEPS):
+        begin = time.perf_counter()
+        record = train_step(run)
+        link.send((time.perf_counter() - begin, record["audio_seconds"], peak_memory()))
+
+
+def measure(config: Config, folder: Path) -> list[str]:
+    """Cells of the table: parameters, seconds a step, seconds of audio in a second, peak memory."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=take_steps, args=(config, folder, there))
+    process.start()
+    there.close()
+    try:
+        num_parameters = here.recv()
+        steps = []
+        for number in range(1, NUM_STEPS + 1):
+            steps.append(here.recv())
+            print(f"step {number}: {steps[-1][0]:.1f} s, peak memory {steps[-1][2] / 1e9:.1f} GB", flush=True)
+        process.join(60)
+    except EOFError:
+        process.join()
+        return [
+            "",
+            f"ended before its time (exit code {process.exitcode}; -9 is most often for lack of memory)",
+            "",
+            "",
+        ]
+    finally:
+        process.terminate()
+        process.join()
+    seconds, audio, memory = np.array(steps).T
+    rate = np.median(audio[1:] / seconds[1:])
+    taken = f"{np.median(seconds[1:]):.1f} s"
+    return [f"{num_parameters / 1e6:.0f} million", taken, f"{rate:.2f}", f"{memory[-1] / 1e9:.1f} GB"]
+
+
+def main(options: dict[str, int | bool | str | list[int]] | None = None) -> str:
+    lines = [
+        f"| gradient checkpointing | parameters | a step of {BATCH_DURATION:g} s, {torch.get_num_threads()} threads | "
+        "s of audio in a second | peak memory |",
+        "|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_wav2vec2(folder / "encoder", **(XLS_R_300M if options is None else options))
+        write_dataset(folder / "dataset", scale=1.0)
+        plain = make_config(folder / "dataset", str(folder / "encoder"), BATCH_DURATION, decoupled=False)
+        for is_on in (False, True):
+            model = plain.model.model_copy(update={"gradient_checkpointing": is_on})
+            cells = measure(plain.model_copy(update={"model": model}), folder / f"run-{is_on}")
+            lines.append(f"| {'on' if is_on else 'off'} | {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Run folders -> one HTML file that opens without a network, and its figures and tables for a paper.
+
+    write_report(["run1", "run2"], "page.html", figures="figures", tables="tables")
+
+What one can rely on: the file needs no other; every text from data is escaped; the same runs give the same page. What
+is measured is read from the run folders, and worked out by `metrics` and `significance`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..files import PathLike, written_whole
+from ..progress import Track, untracked
+from ..significance import bootstrap
+from . import tables as made
+from .comparing import Study, compare_runs, compare_seeds, make_study
+from .figures import PageFigure, cer_figure, confusion_figure, lengths_figure, weights_figure
+from .reading import read_runs
+from .series import MOST_BARS, cer_bars, confusion
+from .table import Table, write_tables
+from .tables import Intervals, slug
+from .worst import worst_utterances
+
+FEW_UTTERANCES = 20
+"""Of a language; of fewer the bootstrap sees too little of what could come."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of a report."""
+
+    page: Path
+    figures: list[Path] = field(default_factory=list)
+    tables: list[Path] = field(default_factory=list)
+
+
+def write_report(
+    runs: Iterable[PathLike],
+    out: PathLike,
+    *,
+    split: str = "test",
+    baseline: str | None = None,
+    figures: PathLike | None = None,
+    tables: PathLike | None = None,
+    num_worst: int = 5,
+    audio: bool = True,
+    num_resamples: int = 1000,
+    seed: int = 0,
+    track: Track = untracked,
+) -> Written:
+    """Writes the page about runs.
+
+    Args:
+        runs: folders of finished runs, or folders with `runs/`, as a sweep leaves them.
+        out: the HTML file.
+        split: whose scores to show.
+        baseline: the run, by its name or folder, or the objective that others are compared with; by default `erm`,
+            or the first run if none has it.
+        figures: folder for the figures as PNG and PDF.
+        tables: folder for the tables as Markdown, CSV and LaTeX.
+        num_worst: how many of the worst utterances to show, of each test set.
+        audio: whether they can be listened to.
+        num_resamples: draws of the bootstrap.
+        seed: of the bootstrap.
+        track: shows progress.
+
+    Raises:
+        ValueError: naming the folder and the command to run, if a run is not finished or not scored.
+        ImportError: if a package of the extra `report` is missing.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError(f"The page needs the extra `report`: pip install 'ctcdro[report]' ({error})") from error
+
+    found = read_runs(runs, split)
+    study = make_study(found.runs, baseline)
+    intervals = {
+        run.name: bootstrap(run.counts, num_resamples, seed)
+        for run in track(study.runs, "drawing utterances", len(study.runs))
+    }
+    content = _content(study, intervals, num_resamples, seed)
+    environment = Environment(
+        loader=PackageLoader("ctcdro.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["data"] = _json_in_html
+    page = environment.get_template("page.html.jinja").render(
+        **content,
+        worst=worst_utterances(study, num_worst, audio),
+        with_audio=audio,
+        num_left_out=found.num_left_out,
+        version=__version__,
+        plotly_js=get_plotlyjs(),
+    )
+    with written_whole(out) as file:
+        file.write(page)
+    written = Written(Path(out))
+    if figures is not None:
+        from .drawings import write_figures
+
+        written.figures.extend(write_figures(study, intervals, figures))
+    if tables is not None:
+        written.tables.extend(write_tables(list(_tables(content)), tables))
+    return written
+
+
+def _content(study: Study, intervals: Intervals, num_resamples: int, seed: int) -> dict[str, Any]:
+    """All that the template shows, but for the audio."""
+    comparisons = compare_runs(study, num_resamples, seed)
+    by_seed = compare_seeds(study)
+    datasets = list({run.dataset.path: run.dataset for run in study.runs}.values())
+    with_lengths = [dataset for dataset in datasets if dataset.durations]
+    differing = made.differences(study)
+    return {
+        "study": study,
+        "split": study.runs[0].split,
+        "tests": _tests(study),
+        "synthetic": [dataset.name for dataset in datasets if dataset.is_synthetic],
+        "few": _few(study),
+        "num_resamples": num_resamples,
+        "results": made.results(study),
+        "languages": made.by_language(study),
+        "details": made.details(study, intervals),
+        "paper": made.beside_paper(study),
+        "runs": made.runs(study, intervals),
+        "significance": made.significance(study, comparisons) if comparisons else None,
+        "seeds": made.seeds(by_seed) if by_seed else None,
+        "best_language": made.best_language(study, comparisons) if comparisons else None,
+        "cer_figures": _cer_figures(study, intervals),
+        "weights": made.weights(study) if any(run.weights.steps for run in study.runs) else None,
+        "weights_figures": _weights_figures(study),
+        "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_constant],
+        "confusions": [
+            (confusion_figure(confusion(method), f"confusion-{number}", method.name), made.confusion(method))
+            for number, method in enumerate(study.methods)
+        ],
+        "lengths": [
+            (lengths_figure(dataset, f"lengths-{slug(dataset.name)}", dataset.name), made.lengths(dataset))
+            for dataset in with_lengths
+        ],
+        "pace": made.pace(study),
+        "differences": differing if len(differing.columns) > 1 else None,
+        "settings": made.shared_settings(study),
+    }
+
+
+@dataclass(frozen=True)
+class TestData:
+    """What runs were tested on."""
+
+    name: str
+    num_languages: int
+    num_utterances: int
+    num_characters: int
+    profile: str
+    baselines: list[str]
+
+
+def _tests(study: Study) -> list[TestData]:
+    found = []
+    for methods in study.test_sets:
+        first = methods[0].first
+        against = [study.baselines[method.name].name for method in methods if method.name in study.baselines]
+        found.append(
+            TestData(
+                first.data_name,
+                len(first.scores.languages),
+                first.scores.together.num_utterances,
+                first.scores.together.characters.reference,
+                first.scores.profile,
+                list(dict.fromkeys(against)),
+            )
+        )
+    return found
+
+
+def _few(study: Study) -> list[str]:
+    """Languages with few test utterances."""
+    return sorted(
+        {
+            language
+            for run in study.runs
+            for language, figures in run.scores.languages.items()
+            if figures.num_utterances < FEW_UTTERANCES
+        }
+    )
+
+
+def _cer_figures(study: Study, intervals: Intervals) -> list[tuple[PageFigure, bool]]:
+    """A figure for each test set, and whether some runs are left out of it."""
+    found = []
+    for number, methods in enumerate(study.test_sets):
+        figure = cer_figure(cer_bars(study, intervals, methods), f"cer-{number}", methods[0].first.data_name)
+        found.append((figure, sum(len(method.runs) for method in methods) > MOST_BARS))
+    return found
+
+
+def _weights_figures(study: Study) -> list[PageFigure]:
+    """A figure for each run whose weights move."""
+    moving = [run for run in study.runs if run.weights.steps and not run.weights.is_constant]
+    highest = max((max(own) for run in moving for own in run.weights.groups.values()), default=1.0)
+    return [weights_figure(run, study.label(run), f"weights-{number}", highest) for number, run in enumerate(moving)]
+
+
+def _tables(content: dict[str, Any]) -> Iterable[Table]:
+    """The tables among what the page shows."""
+    for value in content.values():
+        for one in value if isinstance(value, list) else [value]:
+            yield from (part for part in (one if isinstance(one, tuple) else (one,)) if isinstance(part, Table))
+
+
+def _json_in_html(value: Any) -> Any:
+    """JSON that may stand in a script element: no character of it can end the element."""
+    from markupsafe import Markup
+
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for one in "<>&\u2028\u2029":
+        text = text.replace(one, f"\\u{ord(one):04x}")
+    return Markup(text)

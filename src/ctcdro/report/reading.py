@@ -1,0 +1,268 @@
+"""Run folders -> one `RunResult` for each run, with all that the page shows of it.
+
+What one can rely on: figures are of the predictions in the folder, counted under the profile of its scores, and agree
+with them; a run that is not finished, or not scored on the split, is refused with the command that mends it. A dataset
+that has been moved takes nothing but its lengths, its audio and its kinship to the paper's sets from the page.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ..config import Config, read_config
+from ..files import PathLike
+from ..metrics import Counts, Scores, count
+from ..runfolder import RunFolder, read_lines
+from ..transcripts import Prediction, read_predictions
+from ..utterance import Manifest, Utterance
+from .paper_results import MODELS, set_of
+
+BEAM = "-beam"
+"""What ends the name of a split whose scores are those of a beam search."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a page shows of a dataset; all empty if the folder is not there."""
+
+    path: Path
+    is_synthetic: bool = False
+    durations: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of the training utterances, by language."""
+    utterances: dict[str, Utterance] = field(default_factory=dict)
+    """Those of the split, by the ids that predictions have."""
+    set_name: str | None = None
+    """The paper's set that it is."""
+
+    @property
+    def name(self) -> str:
+        """The paper's, or that of the folder."""
+        return self.set_name or self.path.resolve().name
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of groups at steps."""
+
+    steps: list[int]
+    groups: dict[str, list[float]]
+
+    @property
+    def is_constant(self) -> bool:
+        return all(max(own) - min(own) < 1e-6 for own in self.groups.values() if own)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long training took; None where the log does not tell."""
+
+    num_steps: int | None
+    seconds: float | None
+    """Wall-clock, with the looks at development data."""
+    audio_seconds: float | None
+    """Audio that was trained on."""
+    audio_per_second: float | None
+    """Seconds of audio in a second of training: the median over steps."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run and what it gave on a split."""
+
+    name: str
+    """The folder's name, or more of its path where names are the same."""
+    path: Path
+    config: Config
+    about: dict[str, Any]
+    """What run.json says."""
+    split: str
+    predictions: list[Prediction]
+    counts: Counts
+    weights: Weights
+    pace: Pace
+    dataset: Dataset
+
+    @cached_property
+    def scores(self) -> Scores:
+        return self.counts.scores()
+
+    @cached_property
+    def test_data(self) -> int:
+        """The same for runs that were tested on the same utterances and scored alike, so that they can be compared."""
+        languages = [self.counts.languages[one] for one in self.counts.language]
+        return hash((self.counts.profile, tuple(self.counts.ids), tuple(languages)))
+
+    @property
+    def data_name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def model_name(self) -> str:
+        """The paper's name of the encoder, or its own."""
+        encoder = self.config.model.encoder
+        return MODELS.get(encoder, encoder.rstrip("/").rpartition("/")[2])
+
+    @property
+    def lid(self) -> str:
+        """Which figure of `Scores.summary` is the language accuracy: the paper's is over all utterances."""
+        return "overall_lid" if self.counts.profile == "paper" else "mean_lid"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Runs, and how many of a folder of runs were left out since they are not finished or not scored."""
+
+    runs: list[RunResult]
+    num_left_out: int = 0
+
+
+def read_runs(paths: Iterable[PathLike], split: str = "test") -> Found:
+    """Reads runs.
+
+    Args:
+        paths: folders of runs, or folders with `runs/` below them, of which all scored runs are taken.
+        split: whose scores and predictions to read.
+
+    Raises:
+        ValueError: naming the folder, and the command to run, if there is nothing to report on.
+    """
+    folders: list[Path] = []
+    num_left_out = 0
+    for path in map(Path, paths):
+        own, left_out = _runs_in(path, split)
+        folders += [folder for folder in own if folder.resolve() not in {one.resolve() for one in folders}]
+        num_left_out += left_out
+    if not folders:
+        raise ValueError("`runs` must have at least one run; got none.")
+    datasets: dict[Path, Dataset] = {}
+    runs = []
+    for folder, name in zip(folders, _names(folders), strict=True):
+        config = read_config(folder / "config.yaml")
+        if config.dataset not in datasets:
+            datasets[config.dataset] = read_dataset(config.dataset, split)
+        runs.append(_read_run(RunFolder(folder), name, config, datasets[config.dataset], split))
+    return Found(runs, num_left_out)
+
+
+def _runs_in(path: Path, split: str) -> tuple[list[Path], int]:
+    if (path / "config.yaml").is_file():
+        return [path], 0
+    candidates = sorted(one.parent for one in (path / "runs").glob("*/config.yaml"))
+    if not candidates:
+        raise ValueError(f"{path}: no config.yaml in it, and no runs/ with runs; expected what `ctcdro train` writes.")
+    scored = [one for one in candidates if RunFolder(one).is_finished and RunFolder(one).scores(split).is_file()]
+    if not scored:
+        raise ValueError(
+            f"{path}: none of its {len(candidates)} runs is finished and scored on {split!r}; first "
+            f"`{_evaluate(candidates[0], split)}`."
+        )
+    return scored, len(candidates) - len(scored)
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The shortest ends of paths that differ from each other.
+
+    Example:
+        >>> _names([Path("a/erm"), Path("a/dro")]), _names([Path("a/run"), Path("b/run")])
+        (['erm', 'dro'], ['a/run', 'b/run'])
+    """
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(own[-length:]) for own in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [folder.as_posix() for folder in folders]
+
+
+def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, split: str) -> RunResult:
+    path = folder.path
+    if not folder.is_finished:
+        raise ValueError(f"{path}: not finished; go on with `ctcdro train {folder.config} --out {path}`.")
+    for needed in (folder.scores(split), folder.predictions(split)):
+        if not needed.is_file():
+            raise ValueError(f"{needed} is not there; first `{_evaluate(path, split)}`.")
+    try:
+        scores = Scores.from_record(json.loads(folder.scores(split).read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ValueError(f"{folder.scores(split)}: {error}") from error
+    predictions = read_predictions(folder.predictions(split))
+    counts = count(predictions, scores.profile)
+    if counts.scores() != scores:
+        raise ValueError(
+            f"{folder.scores(split)} is not of the predictions beside it; write both anew with "
+            f"`{_evaluate(path, split)} --profile {scores.profile}`."
+        )
+    about = json.loads(folder.run.read_text(encoding="utf-8")) if folder.run.is_file() else {}
+    weights = _weights(folder)
+    return RunResult(name, path, config, about, split, predictions, counts, weights, _pace(folder, about), dataset)
+
+
+def _evaluate(path: Path, split: str) -> str:
+    """The command that scores a run."""
+    beam = " --beam-size 16" if split.endswith(BEAM) else ""
+    return f"ctcdro evaluate {path} --split {split.removesuffix(BEAM)}{beam}"
+
+
+def _weights(folder: RunFolder) -> Weights:
+    records = list(read_lines(folder.group_weights))
+    names = list(records[0]["weights"]) if records else []
+    return Weights(
+        [record["step"] for record in records],
+        {name: [record["weights"][name] for record in records] for name in names},
+    )
+
+
+def _pace(folder: RunFolder, about: dict[str, Any]) -> Pace:
+    steps = [record for record in read_lines(folder.log) if "audio_seconds" in record]
+    seconds = about.get("seconds", steps[-1]["seconds"] if steps else None)
+    speeds = [
+        following["audio_seconds"] / (following["seconds"] - one["seconds"])
+        for one, following in pairwise(steps)
+        if following["seconds"] > one["seconds"]
+    ]
+    return Pace(
+        about.get("steps", len(steps) or None),
+        seconds,
+        sum(record["audio_seconds"] for record in steps) if steps else None,
+        statistics.median(speeds) if speeds else None,
+    )
+
+
+def read_dataset(path: PathLike, split: str) -> Dataset:
+    """Reads what there is of a dataset.
+
+    Raises:
+        ValueError: naming the file and line where a manifest is wrong.
+    """
+    folder = Path(path)
+    train, tested = (
+        Manifest.read(folder / f"{name}.jsonl") if (folder / f"{name}.jsonl").is_file() else Manifest([])
+        for name in ("train", split.removesuffix(BEAM))
+    )
+    durations: dict[str, list[float]] = {}
+    for utterance in train:
+        durations.setdefault(utterance.lang, []).append(utterance.duration)
+    return Dataset(
+        path=folder,
+        is_synthetic=_reader(folder) == "synthetic" or any(one.corpus == "synthetic" for one in (*train, *tested)),
+        durations=dict(sorted(durations.items())),
+        # An utterance without an id is called by its place, as when it was decoded.
+        utterances={one.id or str(index): one for index, one in enumerate(tested)},
+        set_name=set_of(frozenset((one.lang, one.corpus) for one in train)),
+    )
+
+
+def _reader(folder: Path) -> str | None:
+    """Which command made the dataset, as its dataset.json tells."""
+    try:
+        about = json.loads((folder / "dataset.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return about.get("reader") if isinstance(about, dict) else None

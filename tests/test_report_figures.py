@@ -1,0 +1,115 @@
+"""Figures show the numbers of the runs, on the page and in files, and take no text for a tag or a formula."""
+
+import numpy as np
+import pytest
+
+from ctcdro.report import drawings, figures
+from ctcdro.report.comparing import make_study
+from ctcdro.report.reading import Weights, read_runs
+from ctcdro.report.series import cer_bars, confusion, shown_runs, thinned
+from ctcdro.significance import bootstrap
+from run_folders import write_run
+from tones import write_dataset
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    dataset = write_dataset(folder / "tones", num_train=3, num_dev=8)
+    for objective, share in (("erm", 0.3), ("ctc-dro", 0.1)):
+        for seed in (0, 1):
+            write_run(folder / "runs" / f"{objective}-{seed}", dataset, objective, seed, share)
+    return make_study(read_runs([folder]).runs)
+
+
+@pytest.fixture(scope="module")
+def intervals(study):
+    return {run.name: bootstrap(run.counts, 50) for run in study.runs}
+
+
+def test_bars_reach_from_one_end_of_the_interval_to_the_other(study, intervals):
+    bars = cer_bars(study, intervals, study.methods)
+    assert [own.label for own in bars] == [study.label(run) for run in study.runs]
+    assert bars[0].languages == ["bbb", "aaa"]  # the worst first
+    found = intervals["erm-0"].languages["bbb"]["cer"]
+    assert bars[0].values[0] == pytest.approx(100 * found.value)
+    assert bars[0].values[0] - bars[0].below[0] == pytest.approx(100 * found.low)
+    assert bars[0].values[0] + bars[0].above[0] == pytest.approx(100 * found.high)
+
+
+def test_of_very_many_runs_one_of_each_method_has_bars(study, monkeypatch):
+    monkeypatch.setattr("ctcdro.report.series.MOST_BARS", 3)
+    assert [run.name for _, run in shown_runs(study.methods)] == ["erm-0", "ctc-dro-0"]
+
+
+def test_long_runs_are_thinned_to_what_can_be_seen_with_their_ends():
+    weights = Weights(list(range(1, 48_001)), {"a": [step / 48_000 for step in range(1, 48_001)]})
+    found = thinned(weights)
+    assert len(found.steps) <= 501
+    assert (found.steps[0], found.steps[-1]) == (1, 48_000)
+    assert found.groups["a"][-1] == 1.0
+    assert thinned(Weights([], {})) == Weights([], {})
+
+
+def test_confusions_have_a_column_for_whatever_was_named(study):
+    found = confusion(study.methods[0])
+    assert found.said == ["aaa", "bbb"]
+    assert found.named[:2] == ["aaa", "bbb"]
+    np.testing.assert_allclose(found.shares.sum(axis=1), 1.0)
+
+
+def test_lines_and_bars_differ_without_colour(study, intervals):
+    spec = figures.weights_figure(study.methods[1].first, "x", "w", 1.0).spec
+    assert len({(trace["line"]["dash"], trace["marker"]["symbol"]) for trace in spec["data"]}) == len(spec["data"]) == 2
+    bars = figures.cer_figure(cer_bars(study, intervals, study.methods), "c", "x").spec["data"]
+    assert len({trace["marker"]["pattern"]["shape"] for trace in bars}) == 4
+    assert len({trace["marker"]["color"] for trace in bars}) == 2  # one a method
+
+
+def test_weights_on_the_page_are_those_of_the_run(study):
+    run = study.methods[1].first
+    [_, last] = figures.weights_figure(run, "x", "w", 1.0).spec["data"]
+    assert last["name"] == "bbb"
+    assert last["x"] == run.weights.steps
+    assert last["y"] == pytest.approx(run.weights.groups["bbb"], abs=1e-4)
+
+
+def test_names_are_escaped_for_plotly(study, intervals):
+    bars = cer_bars(study, intervals, study.methods)
+    hostile = [type(own)("<b>x</b>", own.method, ["<i>", "b"], own.values, own.below, own.above) for own in bars]
+    trace = figures.cer_figure(hostile, "c", "x").spec["data"][0]
+    assert trace["name"] == "&lt;b&gt;x&lt;/b&gt;"
+    assert trace["y"][0] == "&lt;i&gt;"
+
+
+def test_every_figure_is_described(study, intervals):
+    made = [
+        figures.weights_figure(study.methods[1].first, "CTC-DRO", "w", 1.0),
+        figures.cer_figure(cer_bars(study, intervals, study.methods), "c", "tones"),
+        figures.confusion_figure(confusion(study.methods[0]), "f", "ERM"),
+        figures.lengths_figure(study.runs[0].dataset, "l", "tones"),
+    ]
+    assert "bbb has the highest weight, 0.65" in made[0].description
+    assert "ERM, seed 0: bbb" in made[1].description
+    assert "of 32 utterances" in made[2].description
+    assert "means, in seconds: aaa" in made[3].description
+
+
+def test_figures_are_written_as_png_and_pdf(study, intervals, tmp_path):
+    written = drawings.write_figures(study, intervals, tmp_path / "a")
+    assert sorted(path.name for path in written if path.suffix == ".pdf") == [
+        "cer.pdf",
+        "confusion-ctc-dro.pdf",
+        "confusion-erm.pdf",
+        "lengths-tones.pdf",
+        "weights.pdf",
+    ]
+    for path in written:
+        assert path.read_bytes().startswith(b"%PDF" if path.suffix == ".pdf" else b"\x89PNG")
+    assert not any(b"CreationDate" in path.read_bytes() for path in written)  # the same runs give the same bytes
+
+
+def test_names_that_look_like_formulas_are_drawn(study, tmp_path):
+    run = study.methods[1].first
+    drawings.weights_figure([run], [r"a$\frac$"]).savefig(tmp_path / "a.svg")
+    assert r"a$\frac$" in (tmp_path / "a.svg").read_text(encoding="utf-8")

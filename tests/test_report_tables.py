@@ -1,0 +1,177 @@
+"""The tables say what the scores say; Markdown, CSV and LaTeX hold it whole."""
+
+import csv
+import io
+
+import pytest
+
+from ctcdro import Manifest, Utterance
+from ctcdro.data.ml_superb_sets import SETS
+from ctcdro.report import tables as made
+from ctcdro.report.comparing import compare_runs, compare_seeds, make_study
+from ctcdro.report.reading import read_runs
+from ctcdro.report.table import Cell, Column, Table, write_tables
+from ctcdro.significance import bootstrap
+from run_folders import write_run
+from tones import write_dataset
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    dataset = write_dataset(folder / "tones", num_train=3, num_dev=8)
+    for objective, share in (("erm", 0.3), ("ctc-dro", 0.1)):
+        for seed in (0, 1):
+            write_run(folder / "runs" / f"{objective}-{seed}", dataset, objective, seed, share)
+    return make_study(read_runs([folder]).runs)
+
+
+@pytest.fixture(scope="module")
+def intervals(study):
+    return {run.name: bootstrap(run.counts, 50) for run in study.runs}
+
+
+def column(table, name):
+    place = [one.name for one in table.columns].index(name)
+    return {row[0].value: row[place] for row in table.rows}
+
+
+def test_the_results_are_means_and_deviations_in_per_cent(study):
+    table = made.results(study)
+    found = study.methods[1].over_runs()
+    cell = column(table, "Max CER")["CTC-DRO"]
+    assert cell.value == pytest.approx(100 * found["worst_cer"].mean)
+    assert cell.deviation == pytest.approx(100 * found["worst_cer"].deviation)
+    assert cell.note == "bbb"
+    assert column(table, "step size")["ERM"].shown() == "–"
+    assert column(table, "smoothing")["CTC-DRO"].value == "0.1"
+    assert column(table, "LID")["ERM"].value == pytest.approx(100 * study.methods[0].over_runs()["mean_lid"].mean)
+
+
+def test_the_best_of_comparable_rows_is_marked_and_the_worst_language(study):
+    best = column(made.results(study), "Max CER")
+    assert best["CTC-DRO"].is_best
+    assert not best["ERM"].is_best
+    assert column(made.by_language(study)[0], "bbb")["ERM"].is_worst
+    assert not column(made.by_language(study)[0], "aaa")["ERM"].is_worst
+
+
+def test_details_hold_every_run_and_language_with_counts(study, intervals):
+    table = made.details(study, intervals)
+    assert len(table.rows) == 4 * 2
+    first = study.runs[0].scores.languages["aaa"]
+    assert [cell.value for cell in table.rows[0][1:5]] == [
+        "aaa",
+        first.num_utterances,
+        first.characters.reference,
+        pytest.approx(100 * first.cer),
+    ]
+
+
+def test_runs_tell_date_commit_and_intervals(study, intervals):
+    row = made.runs(study, intervals).rows[0]
+    found = intervals[study.runs[0].name].summary["worst_cer"]
+    assert row[1].interval == (100 * found.low, 100 * found.high)
+    assert [cell.value for cell in row[4:]] == ["2026-11-01 10:00", "0123456789", "erm-0"]
+
+
+def test_significance_and_seeds_hold_what_was_compared(study):
+    comparisons = compare_runs(study, 50)
+    table = made.significance(study, comparisons)
+    worst = comparisons[0].found.summary["worst_cer"]
+    assert table.rows[0][2].value == pytest.approx(100 * worst.value)
+    assert table.rows[0][3].value == worst.p_value
+    over_seeds = made.seeds(compare_seeds(study))
+    assert {cell.value for cell in column(over_seeds, "seeds").values()} == {2}
+    best = made.best_language(study, comparisons)
+    assert best.rows[0][2].value == pytest.approx(100 * comparisons[0].run.scores.best()[1])
+
+
+def test_the_pace_is_that_of_the_log(study):
+    row = made.pace(study).rows[0]
+    assert [cell.value for cell in row[1:5]] == [3, 1.5, 0.05, 2.0]
+
+
+def test_differences_and_shared_settings_hold_every_key_once(study):
+    differing, shared = made.differences(study), made.shared_settings(study)
+    names = [one.name for one in differing.columns[1:]]
+    assert names == ["seed", "objective.name", "objective.step_size", "objective.smoothing"]
+    assert "optimiser.learning_rate" in [row[0].value for row in shared.rows]
+    assert not set(names) & {row[0].value for row in shared.rows}
+
+
+def test_confusions_of_all_runs_are_added_up(study):
+    table = made.confusion(study.methods[0])
+    total = sum(cell.value for row in table.rows for cell in row[1:])
+    assert total == sum(run.scores.together.num_utterances for run in study.methods[0].runs)
+
+
+def test_many_languages_are_rows(study, monkeypatch):
+    monkeypatch.setattr(made, "MOST_COLUMNS", 1)
+    [table] = made.by_language(study)
+    assert [row[0].value for row in table.rows] == ["aaa", "bbb", "Avg CER", "LID ↑"]
+    assert [one.name for one in table.columns[1:]] == ["ERM", "CTC-DRO"]
+
+
+def test_runs_of_a_set_of_the_paper_stand_beside_its_figures(tmp_path):
+    (tmp_path / "set5").mkdir()
+    utterances = [
+        Utterance("a.wav", 1.0, "ahoj", lang, id=f"{lang}{corpus}{number}", corpus=corpus)
+        for lang, corpus in SETS["set5"]
+        for number in range(2)
+    ]
+    for split in ("train", "test"):
+        Manifest(utterances).write(tmp_path / "set5" / f"{split}.jsonl")
+    overrides = ["model.encoder=facebook/wav2vec2-xls-r-300m"]
+    run = write_run(tmp_path / "run", tmp_path / "set5", "ctc-dro", profile="paper", overrides=overrides)
+    [table] = made.beside_paper(make_study(read_runs([run.path]).runs))
+    assert table.name == "paper-set5"
+    shown = [[cell.shown() for cell in row] for row in table.rows]
+    assert [row[:2] for row in shown] == [
+        ["ERM", "the paper"],
+        ["Group DRO", "the paper"],
+        ["CTC-DRO", "these runs"],
+        ["CTC-DRO", "the paper"],
+    ]
+    theirs = [row[1:9] for row in shown if row[1] == "the paper"]
+    assert theirs[0] == ["the paper", "XLS-R", "–", "–", "114.8 (jpn)", "29.9", "89.0", "4.8"]
+    assert theirs[2] == ["the paper", "XLS-R", "0.0001", "0.1", "71.5 (jpn)", "23.8", "91.0", "5.7"]
+    assert table.caption.endswith("profile paper.")
+
+
+def test_other_data_have_nothing_of_the_paper_beside_them(study):
+    assert made.beside_paper(study) == []
+
+
+HOSTILE = r"a|b & <script>alert(1)</script> \input{x} 5% $x$ #_^~{} *b*"
+
+
+def test_texts_cannot_break_out_of_any_form(tmp_path):
+    table = Table("t", HOSTILE, [Column("run", is_number=False), Column("CER")], [[Cell(HOSTILE), Cell(1.0)]])
+    [_, _, row, *_] = table.to_markdown().splitlines()
+    assert "<script" not in row
+    assert row.replace(r"\|", "").count("|") == 3
+    latex = table.to_latex()
+    assert r"\input" not in latex
+    assert r"\textbackslash{}input\{x\}" in latex
+    assert list(csv.reader(io.StringIO(table.to_csv())))[1] == [HOSTILE, "1"]
+
+
+def test_csv_has_full_figures_in_columns_of_their_own(study, intervals):
+    rows = list(csv.DictReader(io.StringIO(made.runs(study, intervals).to_csv())))
+    found = intervals[study.runs[0].name].summary["worst_cer"]
+    assert float(rows[0]["Max CER low"]) == pytest.approx(100 * found.low, rel=1e-5)
+    assert rows[0]["Max CER note"] == "bbb"
+
+
+def test_small_p_values_are_shown_as_small(study):
+    columns = [Column("a", is_number=False), Column("p", decimals=3, least=0.001), Column("d", signed=True)]
+    table = Table("t", "", columns, [[Cell("x"), Cell(1e-9), Cell(-2.0)]])
+    assert table.shown() == [["x", "< 0.001", "-2.0"]]
+
+
+def test_tables_are_written_in_three_forms(study, tmp_path):
+    written = write_tables([made.results(study)], tmp_path / "tables")
+    assert [path.name for path in written] == ["results.md", "results.csv", "results.tex"]
+    assert "± " in written[0].read_text(encoding="utf-8")
+    assert r"\textbf{" in written[2].read_text(encoding="utf-8")

@@ -1,0 +1,67 @@
+"""Sweeps: the paper's settings by default, and what is refused."""
+
+import pytest
+
+from ctcdro.sweep_config import Setting, parse_sweep, read_sweep
+
+
+def test_a_run_is_a_sweep_over_the_papers_settings(tmp_path):
+    (tmp_path / "run.yaml").write_text("dataset: set1\ntraining: {epochs: 3}\n")
+    config = read_sweep(tmp_path / "run.yaml", ["run.training.batches_per_epoch=20"])
+    assert (config.run.training.epochs, config.run.training.batches_per_epoch) == (3, 20)
+    assert {setting.name for setting in config.grid()} == {
+        *("erm", "group-dro-0.001", "group-dro-0.0001"),
+        *(f"ctc-dro-{step_size}-{smoothing}" for step_size in ("0.001", "0.0001") for smoothing in ("0.1", "0.5", "1")),
+    }
+    assert config.grid()[0].name == "erm"
+    assert config.seeds == (0,)
+
+
+def test_what_is_written_reads_the_same(tmp_path):
+    config = parse_sweep({"run": {"dataset": "ž"}, "settings": [{"objective": "erm"}], "seeds": [3, 1]})
+    config.write(tmp_path / "sweep.yaml")
+    assert read_sweep(tmp_path / "sweep.yaml") == config
+
+
+def test_a_run_has_the_setting_and_the_seed_and_all_else_of_the_file():
+    config = parse_sweep({"run": {"dataset": "set1", "seed": 9, "objective": {"name": "erm", "reduction": "mean"}}})
+    run = config.config(Setting(objective="ctc-dro", step_size=1e-3, smoothing=1.0), seed=4)
+    assert run.objective.model_dump() == {
+        **{"name": "ctc-dro", "step_size": 1e-3, "smoothing": 1.0},
+        **{"reduction": "mean", "normalise": "none"},
+    }
+    assert run.seed == 4
+    assert run.model == config.run.model
+    assert config.config(Setting(objective="erm"), 0).objective.name == "erm"
+
+
+def test_settings_may_be_listed():
+    listed = [{"objective": "ctc-dro-unsmoothed", "step_size": "1e-4"}, {"objective": "erm"}]
+    config = parse_sweep({"run": {"dataset": "set1"}, "settings": listed, "seeds": [1]})
+    assert [setting.name for setting in config.grid()] == ["ctc-dro-unsmoothed-0.0001", "erm"]
+
+
+def test_names_tell_settings_apart():
+    near = (Setting(objective="group-dro", step_size=size) for size in (1e-3, 1.0000001e-3, 1e-5, 1e-6))
+    assert len({setting.name for setting in near}) == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"run": {"dataset": "a"}, "objectivs": ["erm"]}, r"objectivs: unknown key; there are run, objectives, "),
+        ({"objectives": ["erm"]}, r"run: missing"),
+        ({"run": {"dataset": "a", "training": {"epoch": 1}}}, r"run\.training\.epoch: unknown key; there are epochs"),
+        ({"run": {"dataset": "a"}, "objectives": ["dro"]}, r"objectives\.0: input should be 'erm', .*; got 'dro'"),
+        ({"run": {"dataset": "a"}, "step_sizes": [1e-3, 0]}, r"step_sizes\.1: input should be greater than 0; got 0"),
+        ({"run": {"dataset": "a"}, "seeds": []}, r"`seeds` must have a value at least"),
+        ({"run": {"dataset": "a"}, "seeds": [1, 1]}, r"`seeds` has a value twice"),
+        ({"run": {"dataset": "a"}, "settings": [{"objective": "erm", "step_size": 1}]}, r"settings\.0: erm has no"),
+        ({"run": {"dataset": "a"}, "settings": [{"objective": "ctc-dro"}]}, r"settings\.0: ctc-dro needs a `step_size"),
+        ({"run": {"dataset": "a"}, "settings": [{"step": 1}]}, r"settings\.0\.step: unknown key; there are objective"),
+        ({"run": {"dataset": "a"}, "settings": [{"objective": "erm"}], "search": "optuna"}, r"chooses its own"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_path(values, message):
+    with pytest.raises(ValueError, match=message):
+        parse_sweep(values)
