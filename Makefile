@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-browser lint bench clean docs
+.PHONY: help install demo test test-slow test-browser lint bench clean docs
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
@@ -29,11 +29,14 @@ install: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/ctcdro demo
 
+# A process for each core, each with one thread.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow
 
 test-browser: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright

@@ -42,7 +42,7 @@ def test_two_minutes_of_each_language_are_learnt_by_heart(dataset, tmp_path, obj
             **{"learning_rate": 4e-3, "betas": [0.9, 0.98], "decoupled": True, "clip_norm": None, "accumulate": 1},
             **{"schedule": "cosine", "warmup": 0.1},
         },
-        "training": {"epochs": 2, "batches_per_epoch": 600, "trackers": []},
+        "training": {"epochs": 2, "batches_per_epoch": 750, "trackers": []},
     }
     folder = train(parse_config(values), tmp_path / "run")
     scores = evaluate(folder.path, "train")
