@@ -54,7 +54,7 @@ clock = time.perf_counter
 # Like XLS-R, and small enough for a CPU.
 SMALL_WAV2VEC2 = {
     **{"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024},
-    **{"conv_dim": [128] * 7, "feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True},
+    **{"conv_dim": [64] * 7, "feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True},
 }
 
 
@@ -71,9 +71,9 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("`mel-small`, 6 s", "mel-small", 6.0, num_rounds=30, steps_a_turn=20),
-    Setting("`mel-small`, 50 s", "mel-small", 50.0, num_rounds=20, steps_a_turn=4),
-    Setting("wav2vec 2.0, 4 layers of 256, the paper's head, 50 s", "wav2vec2", 50.0, num_rounds=8, steps_a_turn=4),
+    Setting("`mel-small`, 6 s", "mel-small", 6.0, num_rounds=20, steps_a_turn=20),
+    Setting("`mel-small`, 50 s", "mel-small", 50.0, num_rounds=15, steps_a_turn=4),
+    Setting("wav2vec 2.0, 4 layers of 256, the paper's head, 50 s", "wav2vec2", 50.0, num_rounds=6, steps_a_turn=2),
 )
 
 

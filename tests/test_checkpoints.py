@@ -69,6 +69,16 @@ def test_what_a_killed_run_left_is_no_checkpoint_and_is_cleared(tmp_path):
     assert not (tmp_path / ".000000002").exists()
 
 
+def test_a_run_that_goes_back_keeps_its_new_checkpoints(tmp_path):
+    for step in (1000, 2000):
+        save_checkpoint(tmp_path, checkpoint(step))
+        (tmp_path / f"{step:09d}" / "values.json").write_text("{}")
+    assert load_checkpoint(tmp_path) is None
+    (tmp_path / ".DS_Store").touch()
+    save_checkpoint(tmp_path, checkpoint(500))
+    assert load_checkpoint(tmp_path).step == 500
+
+
 def test_a_full_disk_is_told_of_and_leaves_those_that_are_there(tmp_path):
     save_checkpoint(tmp_path, checkpoint(1))
     program = """

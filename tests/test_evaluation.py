@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import soundfile
 import torch
 
 from ctcdro.config import parse_config
@@ -82,7 +84,7 @@ def test_batches_have_all_utterances_and_little_padding():
     assert all(max(durations[batch]) * len(batch) <= 30.0 for batch in batches)
 
 
-def test_unreadable_audio_stops_or_counts_as_nothing_recognised(run, tmp_path):
+def test_unreadable_audio_stops_or_counts_as_nothing_recognised(run, tmp_path, caplog):
     manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
     (tmp_path / "broken.wav").write_text("no audio")
     lines = [json.dumps(one.to_record()) for one in manifest]
@@ -90,9 +92,25 @@ def test_unreadable_audio_stops_or_counts_as_nothing_recognised(run, tmp_path):
     (tmp_path / "test.jsonl").write_text("\n".join([*lines, json.dumps(broken)]))
     with pytest.raises(AudioError, match=r"test\.jsonl:9: .*broken\.wav"):
         evaluate(run.path, "test", dataset=tmp_path)
+    own = run.scores("test").read_bytes() if run.scores("test").exists() else None
     evaluate(run.path, "test", dataset=tmp_path, skip_faults=True)
-    last = read_predictions(run.predictions("test"))[-1]
+    assert "1 of 9 utterances could not be read" in caplog.text
+    name = f"test-of-{tmp_path.name}"  # apart from those of the run's own data
+    last = read_predictions(run.predictions(name))[-1]
     assert (last.id, last.hyp_lang, last.hyp_text) == ("broken", None, "")
+    assert json.loads(run.scores(name).read_text())["skipped"] == 1
+    assert (run.scores("test").read_bytes() if run.scores("test").exists() else None) == own
+
+
+def test_audio_that_the_encoder_does_not_take_is_named(run, tmp_path):
+    soundfile.write(tmp_path / "short.wav", np.zeros(200), 16_000)
+    with pytest.raises(AudioError, match=r"short.wav: `num_samples` has 200; mel-small needs 400"):
+        list(transcribe(run.model, [tmp_path / "short.wav"]))
+
+
+def test_a_profile_that_there_is_not_is_refused_before_anything_is_decoded(run):
+    with pytest.raises(ValueError, match="`profile` must be one of plain, ml-superb2, paper; got 'foo'"):
+        evaluate(run.path, "test", profile="foo", track=None)
 
 
 def test_files_are_transcribed_one_by_one(run):

@@ -123,7 +123,7 @@ def test_another_encoder_cannot_go_on_with_a_run(dataset, encoder, tmp_path):
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(ValueError, match="is not the one that this run began with"):
+    with pytest.raises(ValueError, match="not what this run began with: the pretrained weights of"):
         train(cached, tmp_path / "run")
 
 

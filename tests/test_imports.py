@@ -85,7 +85,9 @@ MAY_IMPORT = {
         *("checkpoints", "config", "data/loading", "feature_cache", "model", "objectives", "planned", "progress"),
         *("runfolder", "sampling", "stream", "tensors", "utterance", "vocab"),
     },
-    "training": {"config", "ctc", "decoding", "files", "metrics", "progress", "run", "runfolder"},
+    "training": {
+        *("config", "ctc", "data/loading", "decoding", "files", "folders", "metrics", "progress", "run", "runfolder"),
+    },
     "evaluation": {
         *("beam_search", "config", "data/audio", "decoding", "feature_cache", "files", "metrics", "model", "progress"),
         *("runfolder", "transcripts", "utterance", "vocab"),

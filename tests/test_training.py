@@ -91,14 +91,89 @@ def test_a_finished_run_is_not_overwritten(dataset, tmp_path):
         train(short, tmp_path / "run")
 
 
+class InterruptedRunError(Exception):
+    pass
+
+
+def interrupted(one, folder, step=5):
+    """A run that broke off."""
+
+    def fail(record):
+        if record["step"] == step:
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(one, folder, watch=fail)
+
+
 def test_a_run_of_another_configuration_is_not_gone_on_with(dataset, tmp_path):
-    config(dataset).write(tmp_path / "config.yaml")
+    interrupted(config(dataset), tmp_path)
     with pytest.raises(ValueError, match=r"seed was 0, now it is 1"):
         train(config(dataset, "seed=1"), tmp_path)
 
 
-class InterruptedRunError(Exception):
-    pass
+def test_a_mistake_at_the_first_start_can_be_corrected(dataset, tmp_path, uninterrupted):
+    with pytest.raises(ValueError, match=r"dataset: nowhere/train.jsonl is not there; `ctcdro prepare`"):
+        train(config("nowhere"), tmp_path / "run")
+    interrupted(config(dataset, "seed=1"), tmp_path / "run", step=1)
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_run_is_not_gone_on_with_on_other_data(tmp_path, split):
+    data = write_dataset(tmp_path / "data", num_train=8)
+    interrupted(config(data), tmp_path / "run")
+    manifest = data / f"{split}.jsonl"
+    manifest.write_text(manifest.read_text().replace('"text": "a', '"text": "z'))
+    with pytest.raises(ValueError, match=rf"not what this run began with: .*{split}.jsonl"):
+        train(config(data), tmp_path / "run")
+
+
+def test_a_folder_takes_one_run_at_a_time(dataset, tmp_path):
+    def another(record):
+        command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "run" / "config.yaml"), "--out"]
+        done = subprocess.run([*command, str(tmp_path / "run")], capture_output=True, text=True, env=ONE_THREAD)
+        assert "another process is at work here" in done.stderr
+        raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(config(dataset), tmp_path / "run", watch=another)
+
+
+def test_what_cannot_be_read_is_left_out_and_told_of(tmp_path):
+    data = write_dataset(tmp_path / "data", num_train=8)
+    for path in sorted(data.glob("aaa-train-*.wav"))[:7]:
+        path.write_bytes(b"RIFF")
+    run = train(config(data, "batches.on_fault=skip", "batches.batch_duration=1.0"), tmp_path / "run")
+    told = [line for record in read_lines(run.log) for line in record.get("skipped", [])]
+    assert told
+    assert all("aaa-train" in line for line in told)
+
+
+def test_the_learning_rate_that_is_told_is_that_of_the_step(dataset, tmp_path):
+    one = config(dataset, "optimiser.schedule=linear", "optimiser.learning_rate=1.2e-3")
+    run = train(one, tmp_path / "run")
+    told = [record["learning_rate"] for record in read_lines(run.log) if "learning_rate" in record]
+    assert told == pytest.approx([1e-4 * left for left in range(12, 0, -1)])
+
+
+def test_a_signal_to_all_processes_spares_the_workers_that_the_step_needs(dataset, tmp_path, uninterrupted):
+    one = config(dataset, "batches.num_workers=2")
+    one.write(tmp_path / "config.yaml")
+    command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
+    log = tmp_path / "run" / "log.jsonl"
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=ONE_THREAD)
+    with process:
+        while process.poll() is None and not (log.exists() and log.read_text()):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGTERM)
+        told = process.communicate(timeout=60)[1]
+    assert process.returncode in (0, 130), told  # it may have come to its end
+    if process.returncode == 130:
+        assert any((tmp_path / "run" / "checkpoints").iterdir())
+        train(one, tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
 
 
 @pytest.mark.parametrize("step", [1, 3, 4, 5, 8, 11])
@@ -167,12 +242,7 @@ def test_a_full_disk_ends_a_run_with_a_message_and_loses_nothing(dataset, tmp_pa
     config(dataset).write(tmp_path / "config.yaml")
     command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
 
-    def fail(record):
-        if record["step"] == 5:
-            raise InterruptedRunError
-
-    with pytest.raises(InterruptedRunError):
-        train(config(dataset), tmp_path / "run", watch=fail)
+    interrupted(config(dataset), tmp_path / "run")
 
     def limit():  # files end at 4 MB, as on a full disk; a checkpoint has 8
         resource.setrlimit(resource.RLIMIT_FSIZE, (4_000_000, 4_000_000))
@@ -210,7 +280,7 @@ def test_every_sampler_trains_and_resumes(dataset, tmp_path, sampler):
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_step(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(float("nan")))
+    monkeypatch.setattr(torch.nn.utils, "get_total_norm", lambda *_: torch.tensor(float("nan")))
     with pytest.raises(FloatingPointError, match="step 1: the gradient is not finite"):
         train(config(dataset), tmp_path / "run")
 
@@ -236,6 +306,14 @@ def launched(num_processes, path, out):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command += ["-m", "ctcdro", "train", str(path), "--out", str(out)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+
+def test_a_process_may_have_no_development_data(dataset, tmp_path):
+    one = config(dataset, "batches.batch_duration=20", "training.epochs=1", "training.batches_per_epoch=2")
+    one.write(tmp_path / "config.yaml")
+    done = launched(2, tmp_path / "config.yaml", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert RunFolder(tmp_path / "run").is_finished
 
 
 def test_two_processes_have_the_weights_of_one(dataset, tmp_path):

@@ -40,7 +40,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
         OSError: if it cannot be written; those that are there stay.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob(".*"):
+    for leftover in folder.glob(".[0-9]*"):
         shutil.rmtree(leftover)  # of a run that was killed
     unfinished = folder / f".{checkpoint.step:09d}"
     unfinished.mkdir()
@@ -59,8 +59,10 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    for old in _folders(folder)[keep:]:
-        shutil.rmtree(old)
+    sound = [path for path in _folders(folder) if int(path.name) <= checkpoint.step]
+    for path in _folders(folder):  # those of later steps were damaged, or this one would not be made again
+        if path not in sound[:keep]:
+            shutil.rmtree(path)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
@@ -76,7 +78,7 @@ def _sound(folder: Path) -> Iterator[Checkpoint]:
             if _digest(tensors) != record["digest"]:
                 raise ValueError("tensors.safetensors is not what was written")
             yield Checkpoint(record["step"], load_tensors(tensors), record["values"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
             logger.warning("Checkpoint %s is damaged and passed over: %s", path, error)
 
 

@@ -82,7 +82,7 @@ def main() -> None:
     """Runs a command. What is wrong with input comes as one line; anything else is a fault of ours, with traceback."""
     try:
         app()
-    except (ValueError, ImportError, OSError) as error:
+    except (ValueError, ImportError, OSError, FloatingPointError) as error:
         _end(str(error), 2)
     except SystemExit as error:
         if error.code == INTERRUPTED:

@@ -128,8 +128,10 @@ def _model_folder(run: Path) -> Path:
     """Of a run; or what is given, if it is the folder of a model."""
     from .runfolder import RunFolder
 
-    model = RunFolder(run).model
-    return model if model.exists() else run
+    folder = RunFolder(run)
+    if folder.config.exists() and not folder.is_finished:
+        raise ValueError(f"{run}: no model in it; finish the run first, with the command that started it.")
+    return folder.model if folder.is_finished else run
 
 
 def export(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 try:
     import yaml
@@ -110,7 +110,7 @@ class Optimiser(Section):
     """Adam, and how its steps are made."""
 
     learning_rate: float = Field(1e-4, gt=0)
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     weight_decay: float = Field(1e-6, ge=0)
     decoupled: bool = False
     """AdamW instead of Adam."""
@@ -139,8 +139,10 @@ class Training(Section):
     keep_checkpoints: int = Field(2, ge=2)
     precision: Literal["fp32", "bf16"] = "fp32"
     compile: bool = False
-    trackers: tuple[str, ...] = ("tensorboard",)
-    """Where figures go besides the run folder: tensorboard, wandb, mlflow."""
+    trackers: tuple[Literal["tensorboard", "wandb", "mlflow", "comet_ml", "aim", "clearml", "dvclive"], ...] = (
+        "tensorboard",
+    )
+    """Where figures go besides the run folder."""
 
 
 class Config(Section):
@@ -210,7 +212,10 @@ def parse_config(values: dict[str, Any], overrides: Iterable[str] = (), source: 
 
 def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Iterable[str], source: str) -> AnySection:
     """Keys and values as a configuration of some kind; errors have the path of the key."""
-    values = json.loads(json.dumps(values, default=str))
+    try:
+        values = json.loads(json.dumps(values, default=str))
+    except TypeError as error:
+        raise ValueError(f"{source}: keys must be names: {error}") from error
     for override in overrides:
         _override(values, override)
     try:

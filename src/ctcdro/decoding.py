@@ -61,13 +61,14 @@ def decode(
     rank, num_ranks = _rank_and_number()
     batches = by_length(manifest.durations, batch_duration)[rank::num_ranks]
     device = next(model.parameters()).device
+    run = model if forward is None else forward  # a compiled model cannot be asked whether it is true
     mine: list[tuple[int, float, str | None, str]] = []
     skipped: list[str] = []
     with torch.inference_mode():
         for batch in track(load_batches(dataset, batches, num_workers), "decoding", len(batches)):
             skipped += batch.skipped
             if batch.num_utterances:
-                output = (forward or model)(batch.audio.to(device), batch.num_samples.to(device))
+                output = run(batch.audio.to(device), batch.num_samples.to(device))
                 losses = model.losses(output, batch.targets.to(device), batch.num_labels.to(device)).tolist()
                 said = recognised(output, vocabulary, beam)
                 for index, loss, (language, text) in zip(batch.indices.tolist(), losses, said, strict=True):

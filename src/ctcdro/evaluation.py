@@ -7,6 +7,7 @@ transcribe("run/model", ["a.wav", "b.mp3"])   language and text of each file
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,17 +16,19 @@ import torch
 
 from .beam_search import BeamSearch
 from .config import read_config
-from .data.audio import read_audio
+from .data.audio import AudioError, read_audio
 from .decoding import decode, recognised
 from .feature_cache import FeatureCache, speech_dataset
 from .files import PathLike
-from .metrics import Scores, score
+from .metrics import PROFILES, Scores, score
 from .model import load
 from .progress import Track, untracked
 from .runfolder import RunFolder, write_json
 from .transcripts import write_predictions
 from .utterance import Manifest
 from .vocab import Vocabulary
+
+logger = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -55,12 +58,17 @@ def evaluate(
         ValueError: if the run is not finished, the dataset has no such split, or `beam` is of another vocabulary.
     """
     folder = RunFolder(run)
+    if profile not in PROFILES:
+        raise ValueError(f"`profile` must be one of {', '.join(PROFILES)}; got {profile!r}.")
     if not folder.is_finished:
         raise ValueError(f"{folder.path}: no model in it; finish the run first, with the command that started it.")
     config = read_config(folder.config)
     path = Path(dataset or config.dataset) / f"{split}.jsonl"
     if not path.is_file():
-        raise ValueError(f"{path} is not there; expected the manifest of split {split!r}.")
+        raise ValueError(
+            f"{path} is not there (seen from {Path.cwd()}); expected the manifest of split {split!r}. If the folder is "
+            "elsewhere, give it as `dataset`."
+        )
     model, vocabulary = load(folder.model)
     _check_beam(beam, vocabulary)
     model.to(_device())
@@ -72,28 +80,37 @@ def evaluate(
         model,
         vocabulary,
         manifest,
-        dataset=speech_dataset(manifest, vocabulary, cache, on_fault="skip" if skip_faults else "stop"),
+        dataset=speech_dataset(model, cache, manifest, vocabulary, on_fault="skip" if skip_faults else "stop"),
         beam=beam,
         batch_duration=batch_duration,
         num_workers=num_workers,
         track=track,
     )
     scores = score(decoded.predictions, profile)
-    name = written_as(split, beam)
+    if decoded.skipped:
+        logger.warning(
+            "%d of %d utterances could not be read, and count as nothing recognised. The first: %s",
+            *(len(decoded.skipped), len(manifest), decoded.skipped[0]),
+        )
+    name = written_as(split, beam, path.parent if path.parent.resolve() != config.dataset.resolve() else None)
     folder.predictions(name).parent.mkdir(parents=True, exist_ok=True)
     write_predictions(folder.predictions(name), decoded.predictions)
-    write_json(folder.scores(name), scores.to_record() | ({} if beam is None else {"beam_search": beam.settings}))
+    about = {"skipped": len(decoded.skipped)} | ({} if beam is None else {"beam_search": beam.settings})
+    write_json(folder.scores(name), scores.to_record() | about)
     return scores
 
 
-def written_as(split: str, beam: BeamSearch | None = None) -> str:
+def written_as(split: str, beam: BeamSearch | None = None, other_dataset: Path | None = None) -> str:
     """The name under which `RunFolder` has predictions and scores of a split.
 
+    Those of another dataset than the run's are kept apart, lest they be taken for it.
+
     Example:
-        >>> written_as("test")
-        'test'
+        >>> written_as("test"), written_as("test", other_dataset=Path("data/fleurs"))
+        ('test', 'test-of-fleurs')
     """
-    return split if beam is None else f"{split}-beam"
+    of = f"-of-{other_dataset.resolve().name}" if other_dataset else ""
+    return f"{split}{of}{'' if beam is None else '-beam'}"
 
 
 class Transcript(NamedTuple):
@@ -119,8 +136,11 @@ def transcribe(
     model.to(device)
     for path in paths:
         audio = torch.from_numpy(read_audio(path)).to(device)
-        with torch.inference_mode():
-            output = model(audio[None], torch.tensor([len(audio)], device=device))
+        try:
+            with torch.inference_mode():
+                output = model(audio[None], torch.tensor([len(audio)], device=device))
+        except ValueError as error:  # too short or too long
+            raise AudioError(f"{path}: {error}") from error
         [said] = recognised(output, vocabulary, beam)
         yield Transcript(str(path), *said)
 

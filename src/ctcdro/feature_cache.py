@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .data.audio import AudioError, Samples
+from .data.audio import MIN_DURATION, SAMPLE_RATE, AudioError, Samples
 from .data.loading import SpeechDataset, load_batches
 from .files import PathLike, write_bytes_whole
 from .model import Recogniser
@@ -51,6 +52,8 @@ class FeatureCache:
         if not recogniser.settings.freeze_encoder:
             raise ValueError("`recogniser` must be built with `freeze_encoder`, or its features would change.")
         self._recogniser = recogniser
+        encoder = recogniser.encoder
+        self.shape = (1 if recogniser.settings.head == "linear" else encoder.num_layers, encoder.width)
         self.folder = Path(folder) / _encoder_digest(recogniser)
 
     def path(self, utterance: Utterance) -> Path:
@@ -83,7 +86,7 @@ class FeatureCache:
         missing = [index for index, path in enumerate(paths) if not path.exists()][rank::num_ranks]
         if not missing:
             return
-        dataset = SpeechDataset(manifest, on_fault="skip" if skip_faults else "stop")
+        dataset = SpeechDataset(manifest, on_fault="skip" if skip_faults else "stop", **_limits(self._recogniser))
         device = next(self._recogniser.parameters()).device
         batches = load_batches(dataset, [[index] for index in missing], num_workers)
         with torch.inference_mode():
@@ -109,11 +112,15 @@ class CachedDataset(SpeechDataset):
     def __init__(self, cache: FeatureCache, manifest: Manifest, vocabulary: Vocabulary, **options: Any) -> None:
         super().__init__(manifest, vocabulary, **options)
         self._features = [os.fspath(cache.path(utterance)) for utterance in manifest]
+        self._shape = cache.shape
 
     def _read(self, index: int) -> Samples:
         path = self._features[index]
         try:
-            return np.load(path, allow_pickle=False)
+            features = np.load(path, allow_pickle=False)
+            if features.ndim != 3 or features.shape[1:] != self._shape:
+                raise ValueError(f"shape {features.shape}, expected (frames, {self._shape[0]}, {self._shape[1]})")
+            return features
         except FileNotFoundError as error:
             raise AudioError(f"{self._paths[index]}: no features of it in {Path(path).parents[1]}.") from error
         except (ValueError, EOFError) as error:
@@ -121,12 +128,19 @@ class CachedDataset(SpeechDataset):
 
 
 def speech_dataset(
-    manifest: Manifest, vocabulary: Vocabulary, cache: FeatureCache | None, **options: Any
+    recogniser: Recogniser, cache: FeatureCache | None, manifest: Manifest, vocabulary: Vocabulary, **options: Any
 ) -> SpeechDataset:
-    """The features of a cache, or where there is none, the audio."""
-    if cache is None:
-        return SpeechDataset(manifest, vocabulary, **options)
-    return CachedDataset(cache, manifest, vocabulary, **options)
+    """What a recogniser is given: the features of a cache or, where there is none, audio that its encoder takes."""
+    if cache is not None:
+        return CachedDataset(cache, manifest, vocabulary, **options)
+    return SpeechDataset(manifest, vocabulary, **options, **_limits(recogniser))
+
+
+def _limits(recogniser: Recogniser) -> dict[str, Any]:
+    """The durations that its encoder takes, as options of `SpeechDataset`."""
+    encoder = recogniser.encoder
+    longest = math.inf if encoder.max_samples is None else encoder.max_samples / SAMPLE_RATE
+    return {"min_duration": max(MIN_DURATION, encoder.min_samples / SAMPLE_RATE), "max_duration": longest}
 
 
 def _encoder_digest(recogniser: Recogniser) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
+from uuid import uuid4
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -68,7 +69,7 @@ def write_bytes_whole(path: PathLike, content: bytes) -> None:
 @contextmanager
 def _taking_its_name_last(path: PathLike) -> Iterator[Path]:
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")  # processes of other machines may have the same number
     try:
         yield unfinished
         os.replace(unfinished, path)

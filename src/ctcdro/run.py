@@ -6,16 +6,19 @@ numbers of `Progress`. What a configuration tells is not.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
+from accelerate.tracking import get_available_trackers
 from torch import Tensor
 
 from . import objectives, sampling
@@ -62,8 +65,8 @@ class Run:
     recogniser: Recogniser
     forward: torch.nn.Module
     """The recogniser, as wrapped for devices, precision and processes."""
-    frozen: str
-    """The digest of what is not trained, and so in no checkpoint."""
+    given: dict[str, str]
+    """Digests of what the run is given from outside, and so is in no checkpoint: manifests, pretrained weights."""
     # ---
     objective: objectives.Objective
     optimiser: torch.optim.Optimizer
@@ -100,17 +103,21 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
         cpu=not torch.cuda.is_available(),
         log_with=list(config.training.trackers) or None,
         project_dir=folder.tracking,
-        # Parameters that take no part in a step, such as those of an encoder's own masking.
-        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=config.model.encoder != "mel-small")],
+        # Buffers are constants. To exchange them in evaluation, too, would have a rank without a batch wait for ever.
+        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
     if config.optimiser.accumulate % accelerator.num_processes:
         raise ValueError(
             f"optimiser.accumulate must be a multiple of the number of processes, {accelerator.num_processes}; got "
             f"{config.optimiser.accumulate}."
         )
+    paths = [config.dataset / f"{split}.jsonl" for split in ("train", "dev")]
+    for path in paths:
+        if not path.is_file():
+            raise ValueError(f"dataset: {path} is not there; `ctcdro prepare` makes datasets.")
+    train_data, dev = map(Manifest.read, paths)
     with accelerator.main_process_first():
         _claim(config, folder, accelerator)
-    train_data, dev = (Manifest.read(config.dataset / f"{split}.jsonl") for split in ("train", "dev"))
     vocabulary = Vocabulary.of((one.text for one in train_data), (one.lang for one in train_data))
     groups = train_data.groups(config.batches.group_by)
     recogniser = build(
@@ -129,26 +136,27 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
     cache = FeatureCache(config.model.feature_cache, recogniser) if config.model.feature_cache else None
     if cache is not None:
         _fill(cache, [train_data, dev], config, accelerator, track)
-    faults = config.batches.on_fault
-    dataset = speech_dataset(train_data, vocabulary, cache, group_numbers=groups.numbers, on_fault=faults)
+    dataset_of = partial(speech_dataset, recogniser, cache, on_fault=config.batches.on_fault)
+    dataset = dataset_of(train_data, vocabulary, group_numbers=groups.numbers)
     compiled = torch.compile(recogniser) if config.training.compile else recogniser
     wrapped, optimiser = accelerator.prepare(compiled, optimiser)
-    if accelerator.is_main_process and not folder.vocabulary.exists():
+    if accelerator.is_main_process and not any(folder.checkpoints.glob("[0-9]*")):
         vocabulary.save(folder.vocabulary)
         write_json(folder.run, about_this_run(config.seed, accelerator.num_processes))
-    accelerator.init_trackers("ctcdro")
+    _start_trackers(config, folder, accelerator)
     return Run(
         config=config,
         folder=folder,
         accelerator=accelerator,
         dev=dev,
-        dev_dataset=speech_dataset(dev, vocabulary, cache, on_fault=faults),
+        dev_dataset=dataset_of(dev, vocabulary),
         vocabulary=vocabulary,
         groups=groups,
         durations=torch.from_numpy(train_data.durations),
         recogniser=recogniser,
         forward=wrapped,
-        frozen=tensors_digest(_frozen(recogniser)),
+        given={str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+        | {f"the pretrained weights of {config.model.encoder}": tensors_digest(_frozen(recogniser))},
         objective=_objective(config, groups).to(accelerator.device),
         optimiser=optimiser,
         schedule=torch.optim.lr_scheduler.LambdaLR(
@@ -156,6 +164,17 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
         ),
         stream=BatchStream(dataset, _sampler(config, train_data, groups), config.batches.num_workers),
     )
+
+
+def _start_trackers(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
+    names = config.training.trackers
+    missing = [name for name in names if name not in {str(known) for known in get_available_trackers()}]
+    if missing:
+        raise ImportError(f"training.trackers: {', '.join(missing)} not installed; install it, or leave it out.")
+    place = {"wandb": {"dir": str(folder.tracking)}, "mlflow": {"logging_dir": str(folder.tracking)}}
+    if names:
+        folder.tracking.mkdir(parents=True, exist_ok=True)
+    accelerator.init_trackers("ctcdro", init_kwargs={name: place[name] for name in names if name in place})
 
 
 def _fill(
@@ -174,12 +193,16 @@ def _fill(
 
 
 def _claim(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
-    """Makes the folder, or sees that the run in it is this one and not finished."""
+    """Makes the folder, or sees that the run in it, if it has got anywhere, is this one and not finished."""
     if folder.is_finished:
         raise ValueError(f"{folder.path} has a finished run; give another folder, or remove it.")
     if not folder.config.exists():
         if accelerator.is_main_process:
             folder.path.mkdir(parents=True, exist_ok=True)
+            config.write(folder.config)
+        return
+    if not any(folder.checkpoints.glob("[0-9]*")):  # nothing is lost
+        if accelerator.is_main_process:
             config.write(folder.config)
         return
     there, here = (one.model_dump(mode="json") for one in (read_config(folder.config), config))
@@ -226,12 +249,12 @@ def _optimiser(config: Config, model: torch.nn.Module) -> torch.optim.Optimizer:
     one = config.optimiser
     kind = torch.optim.AdamW if one.decoupled else torch.optim.Adam
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return kind(trained, lr=one.learning_rate, betas=one.betas, weight_decay=one.weight_decay)
+    return kind(trained, lr=one.learning_rate, betas=one.betas, weight_decay=one.weight_decay, fused=True)
 
 
 def save(run: Run) -> None:
     """Writes a checkpoint. All processes reach this line: each has a generator of its own."""
-    generators = run.accelerator.gather(torch.get_rng_state()[None].to(run.accelerator.device))
+    generators = run.accelerator.gather(_generator_state(run.accelerator.device)[None].to(run.accelerator.device))
     if run.accelerator.is_main_process:
         optimiser, optimiser_values = flattened(run.optimiser.state_dict(), "optimiser")
         frozen = _frozen(run.recogniser)
@@ -246,7 +269,7 @@ def save(run: Run) -> None:
             "schedule": run.schedule.state_dict(),
             "stream": run.stream.state_dict(),
             "progress": asdict(run.progress),
-            "frozen": run.frozen,
+            "given": run.given,
         }
         save_checkpoint(
             run.folder.checkpoints,
@@ -266,10 +289,11 @@ def resume(run: Run) -> None:
     if checkpoint is None:
         return
     tensors, values = checkpoint.tensors, checkpoint.values
-    if values["frozen"] != run.frozen:
+    changed = [name for name, digest in run.given.items() if values["given"].get(name) != digest]
+    if changed:
         raise ValueError(
-            f"{run.folder.path}: the pretrained encoder, {run.config.model.encoder}, is not the one that this run "
-            "began with; bring that back, or begin another run."
+            f"{run.folder.path}: not what this run began with: {', '.join(changed)}. Bring that back, or begin another "
+            "run in another folder."
         )
     run.recogniser.load_state_dict(_frozen(run.recogniser) | _below("model/", tensors))
     run.objective.load_state_dict(_below("objective/", tensors))
@@ -280,7 +304,20 @@ def resume(run: Run) -> None:
     run.stream.load_state_dict(values["stream"])
     run.progress = Progress(**values["progress"])
     if len(tensors["generators"]) == run.accelerator.num_processes:
-        torch.set_rng_state(tensors["generators"][run.accelerator.process_index])
+        _set_generator_state(tensors["generators"][run.accelerator.process_index], run.accelerator.device)
+
+
+def _generator_state(device: torch.device) -> Tensor:
+    """Of the host and, if there is one, of the GPU."""
+    on_device = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
+    return torch.cat([torch.get_rng_state(), *on_device])
+
+
+def _set_generator_state(state: Tensor, device: torch.device) -> None:
+    size = len(torch.get_rng_state())
+    torch.set_rng_state(state[:size])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state[size:], device)
 
 
 def _frozen(recogniser: Recogniser) -> dict[str, Tensor]:
@@ -301,4 +338,3 @@ def finish(run: Run) -> None:
         write_json(run.folder.run, record | {"seconds": round(run.progress.seconds, 1), "steps": run.progress.step})
         os.replace(run.folder.best, run.folder.model)
     run.accelerator.wait_for_everyone()
-    run.accelerator.end_training()

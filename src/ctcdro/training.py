@@ -23,8 +23,10 @@ from torch import Tensor
 
 from .config import Config
 from .ctc import per_frame, per_label
+from .data.loading import Batch
 from .decoding import decode
 from .files import PathLike
+from .folders import alone_in
 from .metrics import score
 from .progress import Track, untracked
 from .run import Run, finish, num_steps, resume, save, start
@@ -49,11 +51,20 @@ def train(config: Config, out: PathLike, watch: Watch = lambda record: None, tra
         track: shows what is done before the first step.
 
     Raises:
-        ValueError: if `out` has a finished run, or one of another configuration.
+        ValueError: if `out` has a finished run, or one of another configuration, or another process is at work there.
         FloatingPointError: if the gradient is not finite, before it does harm.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when a checkpoint is written.
     """
-    run = start(config, RunFolder(out), track)
+    with alone_in(out):
+        run = start(config, RunFolder(out), track)
+        try:
+            return _train(run, watch)
+        finally:
+            run.accelerator.end_training()  # lets trackers write what they hold
+
+
+def _train(run: Run, watch: Watch) -> RunFolder:
+    config = run.config
     resume(run)
     started = time.monotonic() - run.progress.seconds
     with _asked_to_stop() as asked:
@@ -77,10 +88,12 @@ def train_step(run: Run) -> dict[str, Any]:
     config, accelerator = run.config, run.accelerator
     num_mine = config.optimiser.accumulate // accelerator.num_processes
     totals = torch.zeros(3, len(run.groups.names), device=accelerator.device)  # utterances, losses, seconds
-    run.forward.train()
+    skipped: list[str] = []
+    if not run.forward.training:  # to ask is cheaper than to tell all modules, where steps are short
+        run.forward.train()
     run.objective.train()
     for number in range(num_mine):
-        batch = next(run.stream)
+        batch = _next_batch(run, skipped)
         audio, groups = batch.audio.to(accelerator.device), batch.groups.to(accelerator.device)
         # Gradients are exchanged once a step, with those of the last batch.
         with accelerator.no_sync(run.forward) if number + 1 < num_mine else nullcontext():
@@ -94,6 +107,7 @@ def train_step(run: Run) -> dict[str, Any]:
         seconds = run.durations[batch.indices].to(totals)
         totals.index_add_(1, groups, torch.stack([finite.float(), losses.detach().where(finite, 0.0), seconds]))
     norm = _clip(run)
+    learning_rate = run.optimiser.param_groups[0]["lr"]
     run.optimiser.step()
     run.schedule.step()
     run.optimiser.zero_grad()
@@ -105,10 +119,11 @@ def train_step(run: Run) -> dict[str, Any]:
         "step": run.progress.step,
         "loss": sum(total_losses) / max(1, sum(num_utterances)),
         "gradient_norm": norm,
-        "learning_rate": run.optimiser.param_groups[0]["lr"],
+        "learning_rate": learning_rate,
         "audio_seconds": sum(seconds),
         "weights": dict(zip(run.groups.names, run.objective.weights.tolist(), strict=True)),
         "losses": dict(zip(run.groups.names, means, strict=True)),
+        **({"skipped": skipped} if skipped else {}),
     }
 
 
@@ -146,7 +161,18 @@ def validate(run: Run, watch: Watch) -> None:
             run.recogniser.save(run.folder.best, run.vocabulary)
     if run.accelerator.is_main_process:
         append_line(run.folder.log, record)
+        rates = {f"{kind}/{name}": rate for kind in ("cer", "lid") for name, rate in record[kind].items()}
+        _track(run, record | rates)
         watch(record)
+
+
+def _next_batch(run: Run, skipped: list[str]) -> Batch:
+    """A batch of which something could be read; what could not is added to `skipped`."""
+    while True:
+        batch = next(run.stream)
+        skipped += batch.skipped
+        if batch.num_utterances:
+            return batch
 
 
 def _normalised(losses: Tensor, num_frames: Tensor, num_labels: Tensor, config: Config) -> Tensor:
@@ -158,13 +184,16 @@ def _normalised(losses: Tensor, num_frames: Tensor, num_labels: Tensor, config: 
 def _clip(run: Run) -> float:
     """Clips the gradient, and returns its norm before."""
     limit = run.config.optimiser.clip_norm
-    parameters = [parameter for parameter in run.forward.parameters() if parameter.requires_grad]
-    norm = float(torch.nn.utils.clip_grad_norm_(parameters, math.inf if limit is None else limit))
+    parameters = list(run.forward.parameters())
+    total = torch.nn.utils.get_total_norm(one.grad for one in parameters if one.grad is not None)
+    norm = float(total)
     if not math.isfinite(norm):
         raise FloatingPointError(
-            f"step {run.progress.step + 1}: the gradient is not finite ({norm}). Lower optimiser.learning_rate, or set "
-            f"training.precision to fp32; the last checkpoint is sound."
+            f"step {run.progress.step + 1}: the gradient is not finite ({norm}). The last checkpoint is sound. Begin "
+            "another run, with a lower optimiser.learning_rate or with training.precision fp32."
         )
+    if limit is not None and norm > limit:
+        torch.nn.utils.clip_grads_with_norm_(parameters, limit, total)
     return norm
 
 
@@ -185,9 +214,13 @@ def _log_step(run: Run, record: dict[str, Any], watch: Watch) -> None:
         record["seconds"] = round(run.progress.seconds, 3)
         append_line(run.folder.log, record)
         flat = {f"{kind}/{name}": value for kind, values in weights.items() for name, value in values.items()}
-        figures = {name: value for name, value in (record | flat).items() if value is not None and name != "step"}
-        run.accelerator.log(figures, step=record["step"])
+        _track(run, record | flat)
         watch({**record, **weights})
+
+
+def _track(run: Run, record: dict[str, Any]) -> None:
+    figures = {name: value for name, value in record.items() if isinstance(value, int | float)}
+    run.accelerator.log(figures, step=record["step"])
 
 
 @contextmanager

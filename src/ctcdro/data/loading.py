@@ -12,6 +12,10 @@ manifest and the name of the file; or is left out and reported in `Batch.skipped
 
 from __future__ import annotations
 
+import math
+import os
+import signal
+import threading
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -91,6 +95,7 @@ class SpeechDataset(Dataset[Item | str]):
             that it is the same in all splits.
         on_fault: "stop" raises an `AudioError` where a file cannot be read, "skip" leaves the utterance out.
         min_duration: utterances shorter than this are faults, too.
+        max_duration: and those longer than this.
         sample_rate: of the samples.
 
     Raises:
@@ -115,6 +120,7 @@ class SpeechDataset(Dataset[Item | str]):
         *,
         on_fault: OnFault = "stop",
         min_duration: Seconds = MIN_DURATION,
+        max_duration: Seconds = math.inf,
         sample_rate: int = SAMPLE_RATE,
     ) -> None:
         if on_fault not in get_args(OnFault):
@@ -136,6 +142,7 @@ class SpeechDataset(Dataset[Item | str]):
         self.vocabulary = vocabulary
         self.on_fault = on_fault
         self.min_duration = min_duration
+        self.max_duration = max_duration
         self.sample_rate = sample_rate
         # Arrays instead of utterances: a worker process shares the memory of its parent until one of them writes to it,
         # and to look at a Python object is to write its reference count. A million utterances would be copied into
@@ -171,11 +178,15 @@ class SpeechDataset(Dataset[Item | str]):
     def _read(self, index: int) -> Samples:
         path = self._paths[index]
         audio = read_audio(path, float(self._offsets[index]), float(self._durations[index]), self.sample_rate)
-        if len(audio) < self.min_duration * self.sample_rate:
-            raise AudioError(
-                f"{path}: {len(audio) / self.sample_rate:.3f} s of audio, shorter than `min_duration`, "
-                f"{self.min_duration:g} s. Take it out of the manifest."
-            )
+        duration = len(audio) / self.sample_rate
+        for is_wrong, name, limit in (
+            (duration < self.min_duration, "shorter than `min_duration`", self.min_duration),
+            (duration > self.max_duration, "longer than `max_duration`", self.max_duration),
+        ):
+            if is_wrong:
+                raise AudioError(
+                    f"{path}: {duration:.3f} s of audio, {name}, {limit:g} s. Take it out of the manifest."
+                )
         return audio
 
     def _where(self, index: int) -> str:
@@ -292,4 +303,24 @@ def load_batches(
         num_workers=num_workers,
         prefetch_factor=prefetch_factor if num_workers else None,
         pin_memory=pin_memory,
+        worker_init_fn=_heed_the_parent_alone,
     )
+
+
+def _heed_the_parent_alone(worker: int) -> None:
+    """In a worker: a signal to stop that reaches all processes, as of `timeout` or a cluster, is not for it.
+
+    The loop may have to finish a step and needs batches for it. What comes from the parent ends the worker.
+    """
+    if not hasattr(signal, "sigwaitinfo"):  # macOS
+        return
+    parent, stops = os.getppid(), {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2}
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)
+
+    def wait() -> None:
+        while True:
+            came = signal.sigwaitinfo(stops)
+            if came.si_signo == signal.SIGTERM and came.si_pid == parent:
+                os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
