@@ -28,8 +28,8 @@ NUM_STEPS = 3
 XLS_R_300M = {
     **{"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
     **{"feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True, "activation_dropout": 0.0},
-    # XLS-R has 0.1. On a CPU, torch then keeps the attention of every frame to every other, layer by layer: utterances
-    # of 14 s need more than 23 GB. Kernels of GPUs do not keep it.
+    # XLS-R has 0.1, with which batches of 14 s utterances took more than 23 GB here; probably because attention with
+    # dropout is kept, of every frame to every other, layer by layer.
     "attention_dropout": 0.0,
 }
 

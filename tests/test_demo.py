@@ -77,8 +77,15 @@ def test_a_finished_one_is_only_shown_again(story):
 def test_other_options_need_another_folder(story):
     with pytest.raises(ValueError, match=r"seeds was \[0\], now it is \[1\]"):
         demo(story.folder, seed=1, recipes=recipes_of(story.folder), num_steps=4)
-    with pytest.raises(ValueError, match="made otherwise"):
+    with pytest.raises(ValueError, match=r"corpus .*other minutes or languages; give another --out\.$"):
         demo(story.folder, num_steps=4)
+
+
+def test_a_corpus_of_unknown_making_is_not_gone_on_with(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "train.jsonl").touch()
+    with pytest.raises(ValueError, match=r"give another --out\.$"):
+        demo(tmp_path, num_steps=4)
 
 
 def recipes_of(folder):

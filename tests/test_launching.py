@@ -11,6 +11,7 @@ from pathlib import Path
 
 import cloudpickle
 import pytest
+import torch
 
 from ctcdro.launching import Place, Progress, launch
 
@@ -170,6 +171,18 @@ def test_what_slurm_refuses_is_told(tmp_path, monkeypatch, answer):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(ValueError, match="task could not be submitted"):
         launch([Writes(tmp_path / "task")], tmp_path / "logs", Place("slurm", partition="none"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("visible", [None, "0"])
+def test_a_gpu_that_is_not_there_is_told_before_anything_is_begun(tmp_path, monkeypatch, visible):
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with pytest.raises(ValueError, match=r"^--gpu: this machine has none that torch sees\.$"):
+        launch([Writes(tmp_path / "task")], tmp_path / "logs", Place(gpu=True))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_cores_are_shared_among_jobs(monkeypatch):

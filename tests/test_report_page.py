@@ -166,6 +166,60 @@ def test_runs_of_other_languages_share_a_page(tmp_path, sweep):
     assert {"cer-0", "cer-1", "lengths-tones", "lengths-other", "table-languages-other"} <= set(found.ids)
 
 
+def test_datasets_of_the_same_name_keep_places_and_files_of_their_own(tmp_path):
+    runs = []
+    for number, languages in enumerate([("aaa", "bbb"), ("aaa", "ccc")]):
+        data = write_dataset(tmp_path / str(number) / "data", languages, num_train=2, num_dev=3)
+        runs.append(write_run(tmp_path / f"run{number}", data).path)
+    written = write_report(
+        runs, tmp_path / "page.html", num_resamples=20, figures=tmp_path / "figures", tables=tmp_path / "tables"
+    )
+    found = read(tmp_path / "page.html")
+    assert len(found.ids) == len(set(found.ids))
+    assert {"lengths-data", "lengths-data-2", "table-languages-data", "table-languages-data-2"} <= set(found.ids)
+    for folder, files in (("figures", written.figures), ("tables", written.tables)):
+        assert sorted(files) == sorted((tmp_path / folder).iterdir())
+        assert {path.stem for path in files} >= {"lengths-data", "lengths-data-2"}
+    assert "ccc" in (tmp_path / "tables" / "lengths-data-2.md").read_text(encoding="utf-8")
+    assert "ccc" in (tmp_path / "tables" / "languages-data-2.md").read_text(encoding="utf-8")
+
+
+def test_a_dataset_under_two_profiles_has_two_tables(tmp_path, dataset):
+    runs = [write_run(tmp_path / profile, dataset, profile=profile).path for profile in ("plain", "paper")]
+    written = write_report(runs, tmp_path / "page.html", num_resamples=20, tables=tmp_path / "tables")
+    found = read(tmp_path / "page.html")
+    assert len(found.ids) == len(set(found.ids))
+    assert sorted(written.tables) == sorted((tmp_path / "tables").iterdir())
+
+
+def test_methods_of_like_names_keep_files_of_their_own(tmp_path, dataset):
+    """In names of files, `a_b` and `a-b` are the same."""
+    runs = [
+        write_run(tmp_path / name, dataset, overrides=[f"model.encoder={name}"]).path
+        for name in ("some_model", "some-model")
+    ]
+    written = write_report(
+        runs, tmp_path / "page.html", num_resamples=20, figures=tmp_path / "figures", tables=tmp_path / "tables"
+    )
+    for folder, files in (("figures", written.figures), ("tables", written.tables)):
+        assert sorted(files) == sorted((tmp_path / folder).iterdir())
+
+
+def test_a_test_set_without_text_does_not_hide_the_worst_utterances_of_another(tmp_path, sweep):
+    silent = write_run(tmp_path / "silent", write_dataset(tmp_path / "mute", num_train=2, num_dev=2))
+    write_evaluation(silent, [Prediction(str(number), "aaa", "", "aaa", "x") for number in range(3)])
+    runs = [silent.path, sweep / "runs" / "erm-0"]
+    write_report(runs, tmp_path / "page.html", num_resamples=20, audio=False)
+    found = read(tmp_path / "page.html")
+    assert "worst" in found.ids
+    assert "#worst" in found.addresses
+    utterances = found.shown.partition("The highest CER on average over all runs")[2].partition("Lengths of training")[
+        0
+    ]
+    assert "tones" in utterances
+    assert "mute" not in utterances
+
+
 def test_synthetic_speech_is_said_to_be(tmp_path):
     data = write_dataset(tmp_path / "made", num_train=2, num_dev=2)
     (data / "dataset.json").write_text('{"reader": "synthetic"}')

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -112,6 +113,41 @@ def test_a_log_that_broke_off_is_read_to_its_end(run):
     with open(run.group_weights, "a") as file:
         file.write('{"step": 4, "wei')
     assert read_runs([run.path]).runs[0].weights.steps == [1, 2, 3]
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "\xff"])
+def test_a_broken_run_json_is_named(run, content):
+    run.run.write_bytes(content.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"run/run\.json: expected what `ctcdro train` writes"):
+        read_runs([run.path])
+
+
+@pytest.mark.parametrize("line", ['{"step": 4}', '{"weights": {"aaa": 1.0, "bbb": 0.0}}', "4"])
+@pytest.mark.parametrize("place", [0, 3])
+def test_a_line_without_weights_is_named(run, line, place):
+    lines = run.group_weights.read_text().splitlines()
+    lines.insert(place, line)
+    run.group_weights.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=rf"run/group_weights\.jsonl:{place + 1}: expected"):
+        read_runs([run.path])
+
+
+def test_a_line_with_weights_of_other_groups_is_named(run):
+    with open(run.group_weights, "a") as file:
+        file.write('{"step": 4, "weights": {"aaa": 1.0}}\n')
+    with pytest.raises(ValueError, match=r"group_weights\.jsonl:4: expected .* weights of aaa, bbb; got"):
+        read_runs([run.path])
+
+
+def test_runs_have_the_same_test_data_if_their_references_are_the_same(run, tmp_path, dataset):
+    runs = [run.path, write_run(tmp_path / "same", dataset).path]
+    manifest = Manifest.read(dataset / "test.jsonl")
+    (tmp_path / "data").mkdir()
+    Manifest(replace(one, text=one.text[::-1]) for one in manifest).write(tmp_path / "data" / "test.jsonl")
+    runs.append(write_run(tmp_path / "other", tmp_path / "data").path)
+    first, same, other = read_runs(runs).runs
+    assert first.counts.ids == other.counts.ids
+    assert first.test_data == same.test_data != other.test_data
 
 
 def write_manifests(folder, pairs):

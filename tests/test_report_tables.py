@@ -101,7 +101,8 @@ def test_differences_and_shared_settings_hold_every_key_once(study):
 
 
 def test_confusions_of_all_runs_are_added_up(study):
-    table = made.confusion(study.methods[0])
+    table = made.confusion(study.methods[0], "erm")
+    assert table.name == "confusion-erm"
     total = sum(cell.value for row in table.rows for cell in row[1:])
     assert total == sum(run.scores.together.num_utterances for run in study.methods[0].runs)
 
@@ -137,6 +138,12 @@ def test_runs_of_a_set_of_the_paper_stand_beside_its_figures(tmp_path):
     assert theirs[0] == ["the paper", "XLS-R", "–", "–", "114.8 (jpn)", "29.9", "89.0", "4.8"]
     assert theirs[2] == ["the paper", "XLS-R", "0.0001", "0.1", "71.5 (jpn)", "23.8", "91.0", "5.7"]
     assert table.caption.endswith("profile paper.")
+
+
+@pytest.mark.parametrize("texts", [["Data", "data", "data"], ["data", "data", "data-2"], ["data-2", "data", "data"]])
+def test_places_of_the_same_name_are_numbered(texts):
+    assert len(set(made.slugs(texts))) == 3
+    assert all(one.startswith("data") for one in made.slugs(texts))
 
 
 def test_other_data_have_nothing_of_the_paper_beside_them(study):

@@ -166,6 +166,10 @@ def test_what_cannot_be_compared_is_refused():
         compare(counts, replace(counts, ids=counts.ids[::-1]))
     with pytest.raises(ValueError, match="the utterances of `first`"):
         compare(counts, replace(counts, languages=["l00", "l02"]))
+    longer = replace(counts.characters, reference=counts.characters.reference + (np.array(counts.ids) == "3"))
+    for other in (replace(counts, characters=longer), replace(counts, words=longer)):
+        with pytest.raises(ValueError, match=r"the references of `first`: .* utterance '3' has"):
+            compare(counts, other)
     with pytest.raises(ValueError, match="`num_resamples` must be positive; got 0"):
         bootstrap(counts, 0)
     with pytest.raises(ValueError, match="`confidence` must be between 0 and 1; got 95"):

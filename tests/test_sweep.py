@@ -1,5 +1,6 @@
 """A small sweep, of which a run fails; the same command, which repeats it; and the rule that chooses."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -11,10 +12,11 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from ctcdro.checkpoints import Checkpoint, save_checkpoint
 from ctcdro.cli_sweep import sweep_table
 from ctcdro.metrics import score
 from ctcdro.runfolder import RunFolder, write_json
-from ctcdro.sweep import Row, SweepFolder, Tried, _search, select, sweep
+from ctcdro.sweep import Row, SweepFolder, Tried, _claim, _search, select, sweep
 from ctcdro.sweep_config import Setting, parse_sweep, read_sweep
 from ctcdro.transcripts import Prediction
 from tones import write_dataset
@@ -67,6 +69,7 @@ def story(tmp_path_factory):
     bad = folder / "sweep" / "runs" / NAMES[1]
     bad.mkdir(parents=True)
     read_sweep(folder / "sweep-of.yaml").run.model_copy(update={"seed": 99}).write(bad / "config.yaml")
+    save_checkpoint(RunFolder(bad).checkpoints, Checkpoint(1, {}, {}))
     broken, after_broken = command(folder), marks(folder)
     had_selected = (folder / "sweep" / "selected.json").exists()
     shutil.rmtree(bad)
@@ -132,6 +135,45 @@ def test_a_sweep_of_another_configuration_is_not_gone_on_with(story):
     config = read_sweep(story.folder / "sweep-of.yaml", ["run.training.epochs=2"])
     with pytest.raises(ValueError, match=r"run\.training\.epochs was 1, now it is 2"):
         sweep(config, story.folder / "sweep")
+
+
+@pytest.fixture
+def mistaken(tmp_path):
+    """The folder of a sweep with a mistake, in which nothing has been trained, and the sweep without it."""
+    dataset = write_dataset(tmp_path / "data", num_train=1, num_dev=1)
+    folder = SweepFolder(tmp_path / "sweep")
+    config = parse_sweep(values(dataset))
+    _claim(config, folder)
+    run = folder.run(config.grid()[0], seed=0)
+    run.path.mkdir(parents=True)
+    config.run.write(run.config)
+    return SimpleNamespace(folder=folder, run=run, right=parse_sweep(values(dataset), ["run.model.head=convolution"]))
+
+
+def test_a_sweep_that_has_trained_nothing_yet_may_be_corrected(mistaken):
+    _claim(mistaken.right, mistaken.folder)
+    assert read_sweep(mistaken.folder.config) == mistaken.right
+
+
+def test_a_sweep_with_a_checkpoint_or_a_model_may_not(mistaken):
+    checkpoints = mistaken.run.checkpoints
+    save_checkpoint(checkpoints, Checkpoint(1, {}, {}))
+    with pytest.raises(ValueError, match=r"run\.model\.head was linear, now it is convolution"):
+        _claim(mistaken.right, mistaken.folder)
+    shutil.rmtree(checkpoints)
+    mistaken.run.model.mkdir()
+    with pytest.raises(ValueError, match=r"run\.model\.head was linear, now it is convolution"):
+        _claim(mistaken.right, mistaken.folder)
+
+
+def test_a_sweep_whose_runs_are_at_work_may_not(mistaken):
+    lock = mistaken.folder.logs / mistaken.run.path.name / "lock"
+    lock.parent.mkdir(parents=True)
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match=r"run\.model\.head was linear, now it is convolution"):
+            _claim(mistaken.right, mistaken.folder)
+    _claim(mistaken.right, mistaken.folder)
 
 
 def test_a_dataset_without_test_is_refused_at_once(story, tmp_path):

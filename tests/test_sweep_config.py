@@ -35,6 +35,30 @@ def test_a_run_has_the_setting_and_the_seed_and_all_else_of_the_file():
     assert config.config(Setting(objective="erm"), 0).objective.name == "erm"
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"batches.sampler": "group-uniform", "model.lora.rank": 4},
+        {"batches": {"sampler": "group-uniform"}, "model": {"lora": {"rank": 4}}},
+        {"batches": {"sampler": "group-uniform"}, "model.lora": {"rank": 4}},
+    ],
+)
+def test_overrides_change_what_they_name_and_leave_the_rest(given):
+    batches = {"batch_duration": 6.0, "batch_size": 3, "num_workers": 0}
+    config = parse_sweep({"run": {"dataset": "set1", "batches": batches}, "overrides": {"group-dro": given}})
+    run = config.config(Setting(objective="group-dro", step_size=1e-3), seed=4)
+    assert run.batches.model_dump() == {**config.run.batches.model_dump(), "sampler": "group-uniform"}
+    assert run.model.lora.rank == 4
+    assert (run.seed, run.objective.name, run.objective.step_size) == (4, "group-dro", 1e-3)
+    assert config.config(Setting(objective="erm"), seed=0).batches == config.run.batches
+
+
+def test_overrides_may_be_of_the_objective_and_of_one_that_is_not_tried():
+    overrides = {"erm": {"objective": {"reduction": "mean"}}, "group-dro": {"batches.sampler": "group-uniform"}}
+    config = parse_sweep({"run": {"dataset": "set1"}, "objectives": ["erm"], "overrides": overrides})
+    assert config.config(Setting(objective="erm"), seed=0).objective.reduction == "mean"
+
+
 def test_settings_may_be_listed():
     listed = [{"objective": "ctc-dro-unsmoothed", "step_size": "1e-4"}, {"objective": "erm"}]
     config = parse_sweep({"run": {"dataset": "set1"}, "settings": listed, "seeds": [1]})
@@ -44,6 +68,10 @@ def test_settings_may_be_listed():
 def test_names_tell_settings_apart():
     near = (Setting(objective="group-dro", step_size=size) for size in (1e-3, 1.0000001e-3, 1e-5, 1e-6))
     assert len({setting.name for setting in near}) == 4
+
+
+def overridden(given):
+    return {"run": {"dataset": "a"}, "overrides": {"group-dro": given}}
 
 
 @pytest.mark.parametrize(
@@ -60,6 +88,14 @@ def test_names_tell_settings_apart():
         ({"run": {"dataset": "a"}, "settings": [{"objective": "ctc-dro"}]}, r"settings\.0: ctc-dro needs a `step_size"),
         ({"run": {"dataset": "a"}, "settings": [{"step": 1}]}, r"settings\.0\.step: unknown key; there are objective"),
         ({"run": {"dataset": "a"}, "settings": [{"objective": "erm"}], "search": "optuna"}, r"chooses its own"),
+        (overridden({"seed": 1}), r"overrides\.group-dro\.seed: .* give `seeds`\.$"),
+        (overridden({"dataset": "b"}), r"overrides\.group-dro\.dataset: .* give `run\.dataset`"),
+        (overridden({"objective.name": "erm"}), r"overrides\.group-dro\.objective\.name: .* give `objectives`"),
+        (overridden({"objective": {"step_size": 1}}), r"overrides\.group-dro\.objective\.step_size: .* `step_sizes`"),
+        (overridden({"objective.smoothing": 1}), r"overrides\.group-dro\.objective\.smoothing: .* `smoothings`"),
+        (overridden({"batches.samplr": "x"}), r"overrides\.group-dro: batches\.samplr: unknown key; .*workers\.$"),
+        (overridden({"training.epochs.x": 1}), r"overrides\.group-dro: training\.epochs: input should be .* integer"),
+        ({**overridden({"samplr": 1}), "objectives": ["erm"]}, r"overrides\.group-dro: samplr: unknown key"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_path(values, message):

@@ -143,6 +143,8 @@ class Training(Section):
         "tensorboard",
     )
     """Where figures go besides the run folder."""
+    track_every: int = Field(10, gt=0)
+    """Steps between figures for trackers; the run folder has those of every step."""
 
 
 class Config(Section):

@@ -85,9 +85,18 @@ def demo_sweep(corpus: PathLike, seed: int = 0, num_steps: int | None = None) ->
 
 
 def _has_corpus(corpus: Path, recipes: Mapping[str, Recipe]) -> bool:
-    """Whether the corpus is there; to find out by making it takes some seconds."""
-    if not all((corpus / f"{split}.jsonl").is_file() for split in ("train", "dev", "test")):
+    """Whether the corpus is there; to find out by making it takes some seconds.
+
+    Raises:
+        ValueError: if another is.
+    """
+    are_there = [(corpus / f"{split}.jsonl").is_file() for split in ("train", "dev", "test")]
+    if not any(are_there):
         return False
-    about = json.loads((corpus / "dataset.json").read_text(encoding="utf-8"))
-    wanted = {name: asdict(recipe) for name, recipe in recipes.items()}
-    return bool(about.get("recipes") == json.loads(json.dumps(wanted)))
+    try:
+        there = json.loads((corpus / "dataset.json").read_bytes())["recipes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        there = None
+    if there != json.loads(json.dumps({name: asdict(recipe) for name, recipe in recipes.items()})):
+        raise ValueError(f"{corpus} has a corpus of other minutes or languages; give another --out.")
+    return all(are_there)

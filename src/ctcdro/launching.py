@@ -126,7 +126,8 @@ def launch(
     Raises:
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all jobs have ended.
         ImportError: without submitit.
-        ValueError: if Slurm is not there, or takes no job like these; jobs that had begun are stopped.
+        ValueError: if there is no GPU for jobs that want one, if Slurm is not there, or takes no job like these; jobs
+            that had begun are stopped.
     """
     place = place or Place()
     state = State(waiting=[task for task in tasks if not task.is_done()])
@@ -137,7 +138,9 @@ def launch(
     num_jobs, num_threads = place.resolved(len(tasks))
     devices: list[str | None] = [None] * num_jobs
     if place.gpu and place.cluster == "local":
-        gpus = _gpus() or ["0"]
+        gpus = _gpus()
+        if not gpus or not _sees_a_gpu():
+            raise ValueError("--gpu: this machine has none that torch sees.")
         devices = [gpus[number % len(gpus)] for number in range(num_jobs)]
     running: dict[str, tuple[Task, Job[None], str | None]] = {}
     with _stops_as_interrupts():
@@ -166,6 +169,17 @@ def launch(
     state.running = []
     watch(state)
     return state.failures
+
+
+def is_at_work(logs: PathLike) -> bool:
+    """Whether a job works on one of the tasks whose logs are there, whoever started it."""
+    for path in Path(logs).glob("*/lock"):
+        with open(path, "a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -293,3 +307,10 @@ def _gpus() -> list[str]:
     import torch
 
     return [str(number) for number in range(torch.cuda.device_count())]
+
+
+def _sees_a_gpu() -> bool:
+    """Those named in the environment need not be there, and training would be content with the CPU."""
+    import torch
+
+    return torch.cuda.is_available()

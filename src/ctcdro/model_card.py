@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
-from .config import Config, read_config
+from .config import Batches, Config, read_config
 from .metrics import Scores
 from .runfolder import RunFolder, read_lines
 from .vocab import Vocabulary
@@ -35,7 +36,8 @@ def model_card(folder: RunFolder) -> str:
 
 
 def _header(vocabulary: Vocabulary) -> str:
-    languages = "\n".join(f"- {language}" for language in vocabulary.languages)
+    # In quotes, or `no` would be false.
+    languages = "\n".join(f"- {json.dumps(language, ensure_ascii=False)}" for language in vocabulary.languages)
     return f"---\nlanguage:\n{languages}\npipeline_tag: automatic-speech-recognition\ntags:\n- ctc-dro\n---\n"
 
 
@@ -44,12 +46,12 @@ def _training(config: Config, folder: RunFolder) -> str:
     objective = config.objective
     rows = {
         "dataset": config.dataset.name,
-        "encoder": config.model.encoder,
+        "encoder": _encoder(config.model.encoder),
         "head": config.model.head,
         "objective": objective.name,
         "step size": f"{objective.step_size:g}" if objective.name != "erm" else None,
         "smoothing": f"{objective.smoothing:g}" if objective.name == "ctc-dro" else None,
-        "batches": f"{config.batches.sampler}, {config.batches.batch_duration:g} s",
+        "batches": _batches(config.batches),
         "learning rate": f"{config.optimiser.learning_rate:g}",
         "steps": about.get("steps"),
         "seed": config.seed,
@@ -57,6 +59,18 @@ def _training(config: Config, folder: RunFolder) -> str:
     }
     lines = [f"| {name} | {value} |" for name, value in rows.items() if value is not None]
     return "## Training\n\n| | |\n|---|---|\n" + "\n".join(lines) + "\n"
+
+
+def _encoder(encoder: str) -> str:
+    """A name on the hub, or that of the folder: where it was is nobody's affair."""
+    path = Path(encoder)
+    return path.resolve().name if path.is_absolute() or path.is_dir() or encoder.startswith((".", "~")) else encoder
+
+
+def _batches(batches: Batches) -> str:
+    is_of_seconds = batches.sampler == "length-matched"
+    size = f"{batches.batch_duration:g} s" if is_of_seconds else f"{batches.batch_size} utterances"
+    return f"{batches.sampler}, {size}"
 
 
 def _results(folder: RunFolder) -> str:

@@ -109,7 +109,7 @@ def compare(
         confidence: how often intervals shall hold the difference of endlessly many utterances.
 
     Raises:
-        ValueError: if an argument is out of range, or the two are of different utterances or profiles.
+        ValueError: if an argument is out of range, or the two are of different utterances, references or profiles.
 
     Example:
         >>> from ctcdro.metrics import count
@@ -127,12 +127,20 @@ def compare(
         raise ValueError(
             "`second` must have the utterances of `first`, in the same order and languages: only then do draws pair."
         )
+    for unit in ("characters", "words"):
+        ours, theirs = (getattr(counts, unit).reference for counts in (first, second))
+        if (differing := np.flatnonzero(ours != theirs)).size:
+            place = differing[0]
+            raise ValueError(
+                f"`second` must have the references of `first`: that of utterance {first.ids[place]!r} has "
+                f"{ours[place]} {unit} in `first`, and {theirs[place]} in `second`."
+            )
 
     def difference(figure: Floats) -> Difference:
         differences = figure[1] - figure[0]
         low, high = _percentiles(differences[1:], confidence)
-        ours, theirs = figure[:, 0].tolist()
-        return Difference(ours, theirs, float(differences[0]), low, high, _p_value(differences[1:]))
+        one, other = figure[:, 0].tolist()
+        return Difference(one, other, float(differences[0]), low, high, _p_value(differences[1:]))
 
     return _resampled([first, second], num_resamples, seed, confidence, difference)
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from .config import Config
 from .files import PathLike
-from .launching import Failure, Place, Progress, Task, Watch, launch
+from .launching import Failure, Place, Progress, Task, Watch, is_at_work, launch
 from .metrics import Scores
 from .runfolder import RunFolder, write_json
 from .sweep_config import BASELINE, Setting, SweepConfig, read_sweep
@@ -45,12 +45,19 @@ class SweepFolder:
     def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
         self.config = self.path / "sweep.yaml"
+        self.runs = self.path / "runs"
         self.logs = self.path / "logs"
         self.selected = self.path / "selected.json"
         self.table = self.path / "table.json"
 
     def run(self, setting: Setting, seed: int) -> RunFolder:
-        return RunFolder(self.path / "runs" / f"{setting.name}-seed{seed}")
+        return RunFolder(self.runs / f"{setting.name}-seed{seed}")
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is something that another configuration would spoil: a run that would be gone on with."""
+        runs = map(RunFolder, self.runs.glob("*"))
+        return any(run.is_finished or any(run.checkpoints.glob("[0-9]*")) for run in runs) or is_at_work(self.logs)
 
 
 @dataclass(frozen=True)
@@ -169,7 +176,8 @@ def sweep(config: SweepConfig, out: PathLike, place: Place | None = None, watch:
         watch: is told how far it is.
 
     Raises:
-        ValueError: if `out` has a sweep of another configuration, or the dataset lacks a split.
+        ValueError: if `out` has a sweep of another configuration that has trained something, the dataset lacks a split,
+            or `place` has what is not there.
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped, with their checkpoints.
     """
     folder = SweepFolder(out)
@@ -220,13 +228,13 @@ def _is_alone(setting: Setting, settings: Sequence[Setting]) -> bool:
 
 
 def _claim(config: SweepConfig, folder: SweepFolder) -> None:
-    """Makes the folder, or sees that the sweep in it is this one."""
+    """Makes the folder, or sees that the sweep in it is this one; one that has trained nothing yet may be corrected."""
     for split in ("train", "dev", "test"):
         if not (config.run.dataset / f"{split}.jsonl").is_file():
             raise ValueError(
                 f"run.dataset: {config.run.dataset} has no {split}.jsonl; `ctcdro prepare` makes datasets."
             )
-    if folder.config.exists():
+    if folder.config.exists() and folder.has_begun:
         there, here = (_flat(one.model_dump(mode="json")) for one in (read_sweep(folder.config), config))
         differing = [
             f"{key} was {there.get(key)}, now it is {here.get(key)}"

@@ -13,7 +13,7 @@ of `config`. The same description always gives the same settings, in the same or
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from .config import Config, Section, parse_config, parse_section, read_values
@@ -31,6 +31,15 @@ ObjectiveName = Literal["erm", "group-dro", "ctc-dro-unsmoothed", "ctc-dro"]
 # What each objective has to be tuned.
 HAS_STEP_SIZE = ("group-dro", "ctc-dro-unsmoothed", "ctc-dro")
 HAS_SMOOTHING = ("ctc-dro",)
+
+# What `overrides` cannot change, since the sweep gives it to runs, and what does instead.
+OF_THE_SWEEP = {
+    "dataset": "run.dataset",
+    "seed": "seeds",
+    "objective.name": "objectives",
+    "objective.step_size": "step_sizes",
+    "objective.smoothing": "smoothings",
+}
 
 
 class Setting(Section):
@@ -80,7 +89,8 @@ class SweepConfig(Section):
     trials: int = Field(12, gt=0)
     """Settings that Optuna tries of each objective."""
     overrides: dict[ObjectiveName, dict[str, Any]] = Field(default_factory=dict)
-    """What is different for the runs of an objective, as {group-dro: {batches.sampler: group-uniform}}."""
+    """What is different for the runs of an objective, as {group-dro: {batches.sampler: group-uniform}}; what is not
+    named stays as in `run`."""
     profile: Literal["plain", "ml-superb2", "paper"] = "plain"
     """Of scoring."""
 
@@ -94,8 +104,8 @@ class SweepConfig(Section):
                 raise ValueError(f"`{key}` has a value twice")
         if self.settings is not None and self.search == "optuna":
             raise ValueError("`settings` are tried as they are; `search` optuna chooses its own")
-        for setting in self.grid():
-            self.config(setting, seed=0)  # so that wrong `overrides` are refused at once
+        for objective in self.overrides:
+            self._run_of(objective)  # so that what is wrong is refused at once, also where it is not tried
         return self
 
     def grid(self) -> list[Setting]:
@@ -118,13 +128,22 @@ class SweepConfig(Section):
     def config(self, setting: Setting, seed: int) -> Config:
         """The run of a setting and a seed."""
         chosen = setting.model_dump(exclude={"objective"}, exclude_none=True)
-        objective = self.run.objective.model_copy(update={"name": setting.objective, **chosen})
-        run = self.run.model_copy(update={"seed": seed, "objective": objective})
-        overrides = self.overrides.get(setting.objective)
-        if not overrides:
-            return run
-        given = [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
-        return parse_config(run.model_dump(mode="json"), given, source=f"overrides.{setting.objective}")
+        run = self._run_of(setting.objective)
+        objective = run.objective.model_copy(update={"name": setting.objective, **chosen})
+        return run.model_copy(update={"seed": seed, "objective": objective})
+
+    def _run_of(self, objective: ObjectiveName) -> Config:
+        """The run, with what is different for an objective."""
+        source = f"overrides.{objective}"
+        values = self.run.model_dump(mode="json")
+        for key, value in _flat(self.overrides.get(objective, {})):
+            if key in OF_THE_SWEEP:
+                raise ValueError(f"{source}.{key}: the sweep sets it for all runs; give `{OF_THE_SWEEP[key]}`")
+            _put(values, key, value)
+        try:
+            return parse_config(values, source=source)
+        except ValueError as error:
+            raise ValueError(str(error).removesuffix(".")) from error  # another is put behind it
 
 
 def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
@@ -158,6 +177,30 @@ def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: s
 def schema() -> str:
     """The JSON schema, with a description of every key."""
     return json.dumps(SweepConfig.model_json_schema(), indent=2)
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Values by dotted keys.
+
+    Example:
+        >>> dict(_flat({"seed": 1, "model.lora": {"rank": 4}}))
+        {'seed': 1, 'model.lora.rank': 4}
+    """
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    """Sets the value of a dotted key; a section that is not there, as `model.lora`, is made."""
+    *sections, name = key.split(".")
+    for section in sections:
+        if not isinstance(values.get(section), dict):
+            values[section] = {}
+        values = values[section]
+    values[name] = value
 
 
 def _shortest(number: float) -> str:

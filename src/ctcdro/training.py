@@ -214,7 +214,8 @@ def _log_step(run: Run, record: dict[str, Any], watch: Watch) -> None:
         record["seconds"] = round(run.progress.seconds, 3)
         append_line(run.folder.log, record)
         flat = {f"{kind}/{name}": value for kind, values in weights.items() for name, value in values.items()}
-        _track(run, record | flat)
+        if record["step"] % run.config.training.track_every == 0:
+            _track(run, record | flat)
         watch({**record, **weights})
 
 

@@ -16,7 +16,7 @@ from .comparing import Study
 from .plots import lengths_figure, new_figure
 from .reading import RunResult
 from .series import COLOURS, Bars, Confusion, cer_bars, confusion, thinned
-from .tables import Intervals, slug
+from .tables import Intervals, slugs, with_lengths
 
 DASHES: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot", (0, (6, 1)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = "osD^vXP*"
@@ -34,11 +34,10 @@ def write_figures(study: Study, intervals: Intervals, folder: PathLike) -> list[
         moving = [run for method in methods for run in method.runs if not run.weights.is_constant]
         if moving:
             figures[f"weights{which}"] = weights_figure(moving, [study.label(run) for run in moving])
-    for method in study.methods:
-        figures[f"confusion-{slug(method.name)}"] = confusion_figure(confusion(method), method.name)
-    for dataset in {run.dataset.path: run.dataset for run in study.runs}.values():
-        if dataset.durations:
-            figures[f"lengths-{slug(dataset.name)}"] = lengths_figure(dataset.durations)
+    for method, name in zip(study.methods, slugs(method.name for method in study.methods), strict=True):
+        figures[f"confusion-{name}"] = confusion_figure(confusion(method), method.name)
+    for name, dataset in with_lengths(study).items():
+        figures[f"lengths-{name}"] = lengths_figure(dataset.durations)
     written = []
     for name, figure in figures.items():
         for ending in ("png", "pdf"):

@@ -24,8 +24,8 @@ from .figures import PageFigure, cer_figure, confusion_figure, lengths_figure, w
 from .reading import read_runs
 from .series import MOST_BARS, cer_bars, confusion
 from .table import Table, write_tables
-from .tables import Intervals, slug
-from .worst import worst_utterances
+from .tables import Intervals, slugs, with_lengths
+from .worst import WorstUtterance, worst_utterances
 
 FEW_UTTERANCES = 20
 """Of a language; of fewer the bootstrap sees too little of what could come."""
@@ -97,7 +97,7 @@ def write_report(
     environment.filters["data"] = _json_in_html
     page = environment.get_template("page.html.jinja").render(
         **content,
-        worst=worst_utterances(study, num_worst, audio),
+        worst=_worst(study, num_worst, audio),
         with_audio=audio,
         num_left_out=found.num_left_out,
         version=__version__,
@@ -120,7 +120,6 @@ def _content(study: Study, intervals: Intervals, num_resamples: int, seed: int) 
     comparisons = compare_runs(study, num_resamples, seed)
     by_seed = compare_seeds(study)
     datasets = list({run.dataset.path: run.dataset for run in study.runs}.values())
-    with_lengths = [dataset for dataset in datasets if dataset.durations]
     differing = made.differences(study)
     return {
         "study": study,
@@ -142,12 +141,12 @@ def _content(study: Study, intervals: Intervals, num_resamples: int, seed: int) 
         "weights_figures": _weights_figures(study),
         "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_constant],
         "confusions": [
-            (confusion_figure(confusion(method), f"confusion-{number}", method.name), made.confusion(method))
-            for number, method in enumerate(study.methods)
+            (confusion_figure(confusion(method), f"confusion-{name}", method.name), made.confusion(method, name))
+            for method, name in zip(study.methods, slugs(method.name for method in study.methods), strict=True)
         ],
         "lengths": [
-            (lengths_figure(dataset, f"lengths-{slug(dataset.name)}", dataset.name), made.lengths(dataset))
-            for dataset in with_lengths
+            (lengths_figure(dataset, f"lengths-{name}", dataset.name), made.lengths(dataset, name))
+            for name, dataset in with_lengths(study).items()
         ],
         "pace": made.pace(study),
         "differences": differing if len(differing.columns) > 1 else None,
@@ -183,6 +182,12 @@ def _tests(study: Study) -> list[TestData]:
             )
         )
     return found
+
+
+def _worst(study: Study, num_worst: int, audio: bool) -> list[tuple[str, list[WorstUtterance]]]:
+    """The worst utterances, with the name of the test set; sets that have none are left out."""
+    found = zip(study.test_sets, worst_utterances(study, num_worst, audio), strict=True)
+    return [(methods[0].first.data_name, own) for methods, own in found if own]
 
 
 def _few(study: Study) -> list[str]:

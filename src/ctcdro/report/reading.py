@@ -95,9 +95,10 @@ class RunResult:
 
     @cached_property
     def test_data(self) -> int:
-        """The same for runs that were tested on the same utterances and scored alike, so that they can be compared."""
-        languages = [self.counts.languages[one] for one in self.counts.language]
-        return hash((self.counts.profile, tuple(self.counts.ids), tuple(languages)))
+        """The same for runs that were tested on the same utterances and references, and scored alike: those that can be
+        compared."""
+        references = tuple((one.id, one.lang, one.text) for one in self.predictions)
+        return hash((self.counts.profile, references))
 
     @property
     def data_name(self) -> str:
@@ -199,9 +200,20 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
             f"{folder.scores(split)} is not of the predictions beside it; write both anew with "
             f"`{_evaluate(path, split)} --profile {scores.profile}`."
         )
-    about = json.loads(folder.run.read_text(encoding="utf-8")) if folder.run.is_file() else {}
-    weights = _weights(folder)
+    about, weights = _about(folder), _weights(folder)
     return RunResult(name, path, config, about, split, predictions, counts, weights, _pace(folder, about), dataset)
+
+
+def _about(folder: RunFolder) -> dict[str, Any]:
+    if not folder.run.is_file():
+        return {}
+    try:
+        about = json.loads(folder.run.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{folder.run}: expected what `ctcdro train` writes ({error}); mend or remove it.") from error
+    if not isinstance(about, dict):
+        raise ValueError(f"{folder.run}: expected what `ctcdro train` writes; got {about!r:.60}; mend or remove it.")
+    return about
 
 
 def _evaluate(path: Path, split: str) -> str:
@@ -211,16 +223,21 @@ def _evaluate(path: Path, split: str) -> str:
 
 
 def _weights(folder: RunFolder) -> Weights:
-    records = list(read_lines(folder.group_weights))
-    names = list(records[0]["weights"]) if records else []
-    return Weights(
-        [record["step"] for record in records],
-        {name: [record["weights"][name] for record in records] for name in names},
-    )
+    steps: list[int] = []
+    groups: dict[str, list[float]] = {}
+    for number, record in enumerate(read_lines(folder.group_weights), start=1):
+        own = record.get("weights") if isinstance(record, dict) else None
+        if not own or not isinstance(own, dict) or "step" not in record or own.keys() != (groups or own).keys():
+            wanted = f"a step and weights of {', '.join(groups)}" if groups else "a step and weights"
+            raise ValueError(f"{folder.group_weights}:{number}: expected {wanted}; got {record!r:.60}.")
+        steps.append(record["step"])
+        for name, weight in own.items():
+            groups.setdefault(name, []).append(weight)
+    return Weights(steps, groups)
 
 
 def _pace(folder: RunFolder, about: dict[str, Any]) -> Pace:
-    steps = [record for record in read_lines(folder.log) if "audio_seconds" in record]
+    steps = [record for record in read_lines(folder.log) if "audio_seconds" in record and "seconds" in record]
     seconds = about.get("seconds", steps[-1]["seconds"] if steps else None)
     speeds = [
         following["audio_seconds"] / (following["seconds"] - one["seconds"])

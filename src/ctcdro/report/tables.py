@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -85,10 +86,14 @@ def _headline(method: Method) -> list[Cell]:
 
 def by_language(study: Study) -> list[Table]:
     """The CER of each language, a table for each test set; languages are rows if they are many."""
-    return [_by_language(study, methods, len(study.test_sets) > 1) for methods in study.test_sets]
+    names = [f"languages-{name}" for name in slugs([methods[0].first.data_name for methods in study.test_sets])]
+    return [
+        _by_language(study, methods, name if len(names) > 1 else "languages")
+        for methods, name in zip(study.test_sets, names, strict=True)
+    ]
 
 
-def _by_language(study: Study, methods: Sequence[Method], is_one_of_several: bool) -> Table:
+def _by_language(study: Study, methods: Sequence[Method], name: str) -> Table:
     languages = list(methods[0].first.scores.languages)
     columns = [
         Column("method", is_number=False),
@@ -107,7 +112,6 @@ def _by_language(study: Study, methods: Sequence[Method], is_one_of_several: boo
         f"CER of each language of {methods[0].first.data_name}, in per cent. {_of_what(study)} "
         "The worst language of a method is underlined, the best method for a language bold."
     )
-    name = f"languages-{slug(methods[0].first.data_name)}" if is_one_of_several else "languages"
     table = Table(name, caption, columns, rows)
     return table if len(languages) <= MOST_COLUMNS else _turned(table)
 
@@ -334,7 +338,13 @@ def weights(study: Study) -> Table:
     return Table("weights", caption, columns, rows)
 
 
-def lengths(dataset: Dataset) -> Table:
+def with_lengths(study: Study) -> dict[str, Dataset]:
+    """The datasets whose lengths are known, by their names for files and places on the page."""
+    found = {run.dataset.path: run.dataset for run in study.runs if run.dataset.durations}
+    return dict(zip(slugs([dataset.name for dataset in found.values()]), found.values(), strict=True))
+
+
+def lengths(dataset: Dataset, name: str) -> Table:
     """Lengths of the training utterances."""
     columns = [
         Column("language", is_number=False),
@@ -354,17 +364,17 @@ def lengths(dataset: Dataset) -> Table:
         for language, own in dataset.durations.items()
     ]
     caption = f"Training utterances of {dataset.name}: mean ± standard deviation of their lengths in seconds."
-    return Table(f"lengths-{slug(dataset.name)}", caption, columns, rows)
+    return Table(f"lengths-{name}", caption, columns, rows)
 
 
-def confusion(method: Method) -> Table:
+def confusion(method: Method, name: str) -> Table:
     """How often hypotheses name which language, over all runs of a method."""
     found = total_confusion(method)
-    named = sorted({name for own in found.values() for name in own})
-    columns = [Column("said", is_number=False), *(Column(name, decimals=0) for name in named)]
-    rows = [[Cell(said), *(Cell(own.get(name, 0)) for name in named)] for said, own in found.items()]
+    named = sorted({language for own in found.values() for language in own})
+    columns = [Column("said", is_number=False), *(Column(language, decimals=0) for language in named)]
+    rows = [[Cell(said), *(Cell(own.get(language, 0)) for language in named)] for said, own in found.items()]
     caption = f"{method.name}: how often which language (columns) was recognised, by the language that was said (rows)."
-    return Table(f"confusion-{slug(method.name)}", caption, columns, rows)
+    return Table(f"confusion-{name}", caption, columns, rows)
 
 
 def total_confusion(method: Method) -> dict[str, dict[str, int]]:
@@ -442,14 +452,19 @@ def _beside_paper(set_name: str, methods: Sequence[Method]) -> Table:
     return Table(f"paper-{set_name}", caption, columns, [row for own in rows.values() for row in own])
 
 
-def slug(text: str) -> str:
-    """A name for files and places on a page.
+def slugs(texts: Iterable[str]) -> list[str]:
+    """Names for files and places on a page; where they would be the same, further ones have a number.
 
     Example:
-        >>> slug("CTC-DRO, step size 0.001")
-        'ctc-dro-step-size-0-001'
+        >>> slugs(["CTC-DRO, step size 0.001", "data", "Data"])
+        ['ctc-dro-step-size-0-001', 'data', 'data-2']
     """
-    return "-".join("".join(one if one.isalnum() else " " for one in text.lower()).split())
+    found: dict[str, None] = {}
+    for text in texts:
+        plain = "-".join("".join(one if one.isalnum() else " " for one in text.lower()).split())
+        numbered = (f"{plain}-{number}" for number in count(2))
+        found[next(name for name in chain([plain], numbered) if name not in found)] = None
+    return list(found)
 
 
 def _of_what(study: Study) -> str:
