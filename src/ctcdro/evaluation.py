@@ -62,8 +62,9 @@ def evaluate(
         raise ValueError(f"`profile` must be one of {', '.join(PROFILES)}; got {profile!r}.")
     if not folder.is_finished:
         raise ValueError(f"{folder.path}: no model in it; finish the run first, with the command that started it.")
-    config = read_config(folder.config)
-    path = Path(dataset or config.dataset) / f"{split}.jsonl"
+    config = None if dataset is not None and not folder.config.exists() else read_config(folder.config)
+    own = config.dataset if config else None
+    path = Path(dataset or own or ".") / f"{split}.jsonl"
     if not path.is_file():
         raise ValueError(
             f"{path} is not there (seen from {Path.cwd()}); expected the manifest of split {split!r}. If the folder is "
@@ -73,7 +74,8 @@ def evaluate(
     _check_beam(beam, vocabulary)
     model.to(_device())
     manifest = Manifest.read(path)
-    cache = FeatureCache(config.model.feature_cache, model) if config.model.feature_cache else None
+    kept = config.model.feature_cache if config else None
+    cache = FeatureCache(kept, model) if kept else None
     if cache is not None:
         cache.fill(manifest, skip_faults=skip_faults, num_workers=num_workers, track=track)
     decoded = decode(
@@ -92,7 +94,8 @@ def evaluate(
             "%d of %d utterances could not be read, and count as nothing recognised. The first: %s",
             *(len(decoded.skipped), len(manifest), decoded.skipped[0]),
         )
-    name = written_as(split, beam, path.parent if path.parent.resolve() != config.dataset.resolve() else None)
+    is_own = own is None or own.resolve() == path.parent.resolve()
+    name = written_as(split, beam, None if is_own else path.parent)
     folder.predictions(name).parent.mkdir(parents=True, exist_ok=True)
     write_predictions(folder.predictions(name), decoded.predictions)
     about = {"skipped": len(decoded.skipped)} | ({} if beam is None else {"beam_search": beam.settings})

@@ -264,10 +264,9 @@ def load(folder: PathLike) -> tuple[Recogniser, Vocabulary]:
             model = Recogniser(encoder, settings)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{folder / CONFIG}: no recogniser can be built from it: {error!r}") from error
-    weights = load_tensors(folder / WEIGHTS)
     try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
+        model.load_state_dict(load_tensors(folder / WEIGHTS))
+    except (RuntimeError, ValueError) as error:
         raise ValueError(f"{folder / WEIGHTS}: not the weights of this recogniser: {error}") from error
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     if len(vocabulary) != settings.vocabulary_size:
