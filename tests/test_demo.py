@@ -97,10 +97,13 @@ def recipes_of(folder):
     return recipes
 
 
-def test_the_runs_differ_in_their_objective_only(story):
+def test_the_runs_differ_in_their_objective_only_and_group_dro_in_its_batches(story):
     configs = [read_config(path) for path in (story.folder / "runs").glob("*/config.yaml")]
-    assert len({config.objective.name for config in configs}) == 3
-    assert len({config.model_copy(update={"objective": configs[0].objective}) for config in configs}) == 1
+    erm = next(config for config in configs if config.objective.name == "erm")
+    assert sorted(config.objective.name for config in configs) == ["ctc-dro", "erm", "group-dro"]
+    for config in configs:
+        own = config.batches if config.objective.name == "group-dro" else erm.batches
+        assert config == erm.model_copy(update={"objective": config.objective, "batches": own})
 
 
 def test_the_recipe_is_the_demonstrations():

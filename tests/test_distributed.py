@@ -37,6 +37,7 @@ def _join(rank, function, world_size, folder):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=world_size)
     torch.save(function(rank, world_size), Path(folder) / f"{rank}.pt")
+    torch.distributed.barrier()  # a process that leaves early may abort another
     torch.distributed.destroy_process_group()
 
 
