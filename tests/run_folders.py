@@ -9,6 +9,7 @@ from ctcdro.config import parse_config
 from ctcdro.metrics import score
 from ctcdro.runfolder import RunFolder, append_line, write_json
 from ctcdro.transcripts import Prediction, write_predictions
+from tones import write_dataset
 
 
 def write_run(path, dataset, objective="erm", seed=0, share_wrong=0.2, profile="plain", split="test", overrides=()):
@@ -59,3 +60,12 @@ def write_evaluation(folder, predictions, profile="plain", split="test"):
 
 def _misheard(text, share, rng):
     return "".join("z" if rng.random() < share else letter for letter in text)
+
+
+def write_runs(folder):
+    """Two seeds of erm and of ctc-dro, which is better, on a dataset of tones."""
+    dataset = write_dataset(folder / "tones", num_train=3, num_dev=8)
+    for objective, share in (("erm", 0.3), ("ctc-dro", 0.1)):
+        for seed in (0, 1):
+            write_run(folder / "runs" / f"{objective}-{seed}", dataset, objective, seed, share)
+    return folder

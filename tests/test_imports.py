@@ -132,7 +132,7 @@ MAY_IMPORT = {
     "report/reading": {
         *("config", "files", "metrics", "report/paper_results", "runfolder", "transcripts", "utterance"),
     },
-    "report/comparing": {"report/reading", "significance"},
+    "report/comparing": {"config", "report/reading", "significance"},
     "report/table": {"files"},
     "report/tables": {
         *("metrics", "report/comparing", "report/paper_results", "report/reading", "report/table", "significance"),

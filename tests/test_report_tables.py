@@ -12,18 +12,12 @@ from ctcdro.report.comparing import compare_runs, compare_seeds, make_study
 from ctcdro.report.reading import read_runs
 from ctcdro.report.table import Cell, Column, Table, write_tables
 from ctcdro.significance import bootstrap
-from run_folders import write_run
-from tones import write_dataset
+from run_folders import write_run, write_runs
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    dataset = write_dataset(folder / "tones", num_train=3, num_dev=8)
-    for objective, share in (("erm", 0.3), ("ctc-dro", 0.1)):
-        for seed in (0, 1):
-            write_run(folder / "runs" / f"{objective}-{seed}", dataset, objective, seed, share)
-    return make_study(read_runs([folder]).runs)
+    return make_study(read_runs([write_runs(tmp_path_factory.mktemp("runs"))]).runs)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ Unknown keys, wrong types and combinations that cannot be are refused, with the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -230,6 +230,30 @@ def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Ite
 def schema() -> str:
     """The JSON schema, with a description of every key."""
     return json.dumps(Config.model_json_schema(), indent=2)
+
+
+def by_key(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested values by dotted keys.
+
+    Example:
+        >>> dict(by_key({"seed": 1, "model.lora": {"rank": 4}}))
+        {'seed': 1, 'model.lora.rank': 4}
+    """
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from by_key(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def differences(there: Section, here: Section) -> str:
+    """What differs between two configurations, in words; empty if nothing does."""
+    before, now = (dict(by_key(one.model_dump(mode="json"))) for one in (there, here))
+    return "; ".join(
+        f"{key} was {before.get(key)}, now it is {now.get(key)}"
+        for key in before | now
+        if before.get(key) != now.get(key)
+    )
 
 
 def _override(values: dict[str, Any], override: str) -> None:

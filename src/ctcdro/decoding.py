@@ -16,7 +16,7 @@ import torch.distributed
 
 from .beam_search import BeamSearch
 from .data.loading import SpeechDataset, load_batches
-from .model import Output, Recogniser
+from .model import Output, Recogniser, greedy
 from .progress import Track, untracked
 from .transcripts import Prediction
 from .utterance import Manifest
@@ -93,12 +93,10 @@ def recognised(output: Output, vocabulary: Vocabulary, beam: BeamSearch | None =
         >>> recognised(Output(logits, num_frames=torch.tensor([2])), Vocabulary(["ces"], "a"))
         [('ces', 'a')]
     """
-    num_frames = output.num_frames.tolist()
     if beam is None:
-        best = output.logits.argmax(-1).tolist()
-        return [vocabulary.decode_frames(one[:number]) for one, number in zip(best, num_frames, strict=True)]
+        return greedy(output, vocabulary)
     log_probs = output.logits.float().log_softmax(-1).cpu().numpy()
-    return [beam(one[:number]) for one, number in zip(log_probs, num_frames, strict=True)]
+    return [beam(one[:number]) for one, number in zip(log_probs, output.num_frames.tolist(), strict=True)]
 
 
 def by_length(durations: npt.NDArray[np.float64], batch_duration: float) -> list[list[int]]:

@@ -34,24 +34,26 @@ class LinearHead(nn.Module):
 
 
 class LayerMix(nn.Module):
-    """A sum of hidden layers, weighted by a softmax that is learnt and starts uniform.
+    """A sum of hidden layers, weighted by a softmax that is learnt and starts uniform; then SpecAugment, if wanted.
 
     Example:
-        >>> LayerMix(num_layers=2)([torch.zeros(1, 1, 3), torch.ones(1, 1, 3)]).flatten()
+        >>> mix = LayerMix(num_layers=2, spec_augment=False)
+        >>> mix([torch.zeros(1, 1, 3), torch.ones(1, 1, 3)], torch.tensor([1])).flatten()
         tensor([0.5000, 0.5000, 0.5000], grad_fn=<ViewBackward0>)
     """
 
-    def __init__(self, num_layers: int) -> None:
+    def __init__(self, num_layers: int, spec_augment: bool) -> None:
         super().__init__()
         self.scores = nn.Parameter(torch.zeros(num_layers))
+        self.augment = SpecAugment() if spec_augment else None
 
-    def forward(self, hidden: Sequence[Tensor]) -> Tensor:
+    def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
         """Layers, each (B, F, D) -> (B, F, D)."""
         shares = self.scores.softmax(0)
         mixed = shares[0] * hidden[0]
         for share, layer in zip(shares[1:], hidden[1:], strict=True):
             mixed = mixed + share * layer
-        return mixed
+        return mixed if self.augment is None else self.augment(mixed, num_frames)
 
 
 class TransformerHead(nn.Module):
@@ -84,8 +86,7 @@ class TransformerHead(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        self.mix = LayerMix(num_layers)
-        self.augment = SpecAugment() if spec_augment else None
+        self.mix = LayerMix(num_layers, spec_augment)
         self.narrow = nn.Linear(width, bottleneck)
         self.halve = nn.Conv1d(bottleneck, model_width, kernel_size=3, stride=2, padding=1)
         self.dropout = nn.Dropout(dropout)
@@ -104,9 +105,7 @@ class TransformerHead(nn.Module):
 
     def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
         """Layers, each (B, F, D) -> (B, (F + 1) // 2, V)."""
-        features = self.mix(hidden)
-        if self.augment is not None:
-            features = self.augment(features, num_frames)
+        features = self.mix(hidden, num_frames)
         features = self.narrow(centred(features, num_frames))
         there = real_frames(num_frames, features.shape[1], features.device)
         features = F.relu(self.halve(features.masked_fill(~there[:, :, None], 0.0).transpose(1, 2))).transpose(1, 2)
@@ -143,8 +142,7 @@ class ConvolutionHead(nn.Module):
         expansion: int = 3,
     ) -> None:
         super().__init__()
-        self.mix = LayerMix(num_layers)
-        self.augment = SpecAugment() if spec_augment else None
+        self.mix = LayerMix(num_layers, spec_augment)
         self.enter = nn.Linear(width, model_width)
         self.blocks = Blocks(num_blocks, model_width, kernel, expansion)
         self.norm = nn.LayerNorm(model_width)
@@ -156,9 +154,7 @@ class ConvolutionHead(nn.Module):
 
     def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
         """Layers, each (B, F, D) -> (B, F, V)."""
-        features = self.mix(hidden)
-        if self.augment is not None:
-            features = self.augment(features, num_frames)
+        features = self.mix(hidden, num_frames)
         features = self.enter(normalised(features, num_frames, epsilon=1e-5))
         return self.output(self.norm(self.blocks(features, num_frames)))
 

@@ -293,13 +293,21 @@ def transcribe(
     try:
         with torch.inference_mode():
             output = model(audio, num_samples)
-            best = output.logits.argmax(-1).tolist()
     finally:
         model.train(was_training)
-    return [
-        vocabulary.decode_frames(labels[:num_frames])
-        for labels, num_frames in zip(best, output.num_frames.tolist(), strict=True)
-    ]
+    return greedy(output, vocabulary)
+
+
+def greedy(output: Output, vocabulary: Vocabulary) -> list[tuple[str | None, str]]:
+    """Language and text of each utterance, by the best label of each frame.
+
+    Example:
+        >>> logits = torch.tensor([[[0.0, 0, 0, 9, 0], [0, 0, 0, 0, 9], [0, 0, 9, 0, 0]]])
+        >>> greedy(Output(logits, num_frames=torch.tensor([2])), Vocabulary(["ces"], "a"))
+        [('ces', 'a')]
+    """
+    best, num_frames = output.logits.argmax(-1).tolist(), output.num_frames.tolist()
+    return [vocabulary.decode_frames(labels[:number]) for labels, number in zip(best, num_frames, strict=True)]
 
 
 def check_vocabulary(model: Recogniser, vocabulary: Vocabulary) -> None:

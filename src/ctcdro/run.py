@@ -10,10 +10,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
@@ -23,7 +21,7 @@ from torch import Tensor
 
 from . import objectives, sampling
 from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
-from .config import Config, read_config
+from .config import Config, differences, read_config
 from .data.loading import SpeechDataset
 from .feature_cache import FeatureCache, speech_dataset
 from .model import Recogniser, build
@@ -196,27 +194,12 @@ def _claim(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
     """Makes the folder, or sees that the run in it, if it has got anywhere, is this one and not finished."""
     if folder.is_finished:
         raise ValueError(f"{folder.path} has a finished run; give another folder, or remove it.")
-    if not folder.config.exists():
+    if not any(folder.checkpoints.glob("[0-9]*")):  # nothing is lost
         if accelerator.is_main_process:
             folder.path.mkdir(parents=True, exist_ok=True)
             config.write(folder.config)
-        return
-    if not any(folder.checkpoints.glob("[0-9]*")):  # nothing is lost
-        if accelerator.is_main_process:
-            config.write(folder.config)
-        return
-    there, here = (one.model_dump(mode="json") for one in (read_config(folder.config), config))
-    differing = [f"{key} was {a}, now it is {b}" for key, a, b in _differences(there, here)]
-    if differing:
-        raise ValueError(f"{folder.path} has a run of another configuration ({'; '.join(differing)}).")
-
-
-def _differences(there: Any, here: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(there, dict) and isinstance(here, dict):
-        for name in {**there, **here}:
-            yield from _differences(there.get(name), here.get(name), f"{key}.{name}".lstrip("."))
-    elif there != here:
-        yield key, there, here
+    elif differing := differences(read_config(folder.config), config):
+        raise ValueError(f"{folder.path} has a run of another configuration ({differing}).")
 
 
 def _objective(config: Config, groups: Groups) -> objectives.Objective:

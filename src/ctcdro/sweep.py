@@ -23,9 +23,8 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from .config import Config
+from .config import Config, differences
 from .files import PathLike
 from .launching import Failure, Place, Progress, Task, Watch, is_at_work, launch
 from .metrics import Scores
@@ -235,28 +234,11 @@ def _claim(config: SweepConfig, folder: SweepFolder) -> None:
                 f"run.dataset: {config.run.dataset} has no {split}.jsonl; `ctcdro prepare` makes datasets."
             )
     if folder.config.exists() and folder.has_begun:
-        there, here = (_flat(one.model_dump(mode="json")) for one in (read_sweep(folder.config), config))
-        differing = [
-            f"{key} was {there.get(key)}, now it is {here.get(key)}"
-            for key in there | here
-            if there.get(key) != here.get(key)
-        ]
-        if differing:
-            raise ValueError(
-                f"{folder.path} has a sweep of another configuration ({'; '.join(differing)}). Give another folder."
-            )
+        if differing := differences(read_sweep(folder.config), config):
+            raise ValueError(f"{folder.path} has a sweep of another configuration ({differing}). Give another folder.")
         return
     folder.path.mkdir(parents=True, exist_ok=True)
     config.write(folder.config)
-
-
-def _flat(values: Any, key: str = "") -> dict[str, Any]:
-    if not isinstance(values, dict):
-        return {key: values}
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        found |= _flat(value, f"{key}.{name}".lstrip("."))
-    return found
 
 
 def read_scores(folder: RunFolder, split: str) -> Scores:

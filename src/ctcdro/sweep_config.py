@@ -13,10 +13,10 @@ of `config`. The same description always gives the same settings, in the same or
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from .config import Config, Section, parse_config, parse_section, read_values
+from .config import Config, Section, by_key, parse_config, parse_section, read_values
 from .files import PathLike
 
 try:
@@ -136,7 +136,7 @@ class SweepConfig(Section):
         """The run, with what is different for an objective."""
         source = f"overrides.{objective}"
         values = self.run.model_dump(mode="json")
-        for key, value in _flat(self.overrides.get(objective, {})):
+        for key, value in by_key(self.overrides.get(objective, {})):
             if key in OF_THE_SWEEP:
                 raise ValueError(f"{source}.{key}: the sweep sets it for all runs; give `{OF_THE_SWEEP[key]}`")
             _put(values, key, value)
@@ -177,20 +177,6 @@ def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: s
 def schema() -> str:
     """The JSON schema, with a description of every key."""
     return json.dumps(SweepConfig.model_json_schema(), indent=2)
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Values by dotted keys.
-
-    Example:
-        >>> dict(_flat({"seed": 1, "model.lora": {"rank": 4}}))
-        {'seed': 1, 'model.lora.rank': 4}
-    """
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _put(values: dict[str, Any], key: str, value: Any) -> None:

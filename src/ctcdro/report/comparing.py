@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config import by_key
 from ..significance import Difference, OverRuns, Resampled, TTest, compare, over_runs, paired_t_test
 from .reading import RunResult
 
@@ -168,7 +169,7 @@ def _order_of(runs: Sequence[RunResult]) -> Callable[[Sequence[RunResult]], tupl
 
 def flat_config(run: RunResult) -> dict[str, Any]:
     """The configuration of a run by keys, as `objective.step_size`; what its objective does not use is None."""
-    values = dict(_flat(run.config.model_dump(mode="json")))
+    values = dict(by_key(run.config.model_dump(mode="json")))
     name = run.config.objective.name
     if name == "erm":
         values["objective.step_size"] = None
@@ -177,14 +178,6 @@ def flat_config(run: RunResult) -> dict[str, Any]:
     if values.get("batches.sampler") == "length-matched":
         values["batches.batch_size"] = None
     return values
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _method_key(run: RunResult) -> str:
