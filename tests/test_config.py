@@ -93,3 +93,10 @@ def test_the_schema_describes_every_key():
     sections = found["$defs"]
     assert sections["Optimiser"]["properties"]["accumulate"]["description"].startswith("Batches of one step")
     assert set(found["properties"]) == {"dataset", "seed", "model", "objective", "batches", "optimiser", "training"}
+
+
+def test_group_dro_cannot_compare_losses_a_label():
+    with pytest.raises(
+        ValueError, match="`compare_by` label is of ctc-dro and ctc-dro-unsmoothed; `name` is group-dro"
+    ):
+        parse_config({"dataset": "set1", "objective": {"name": "group-dro", "compare_by": "label"}})

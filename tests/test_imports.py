@@ -155,6 +155,11 @@ MAY_IMPORT = {
         *("data/lhotse", "data/ml_superb", "data/ml_superb_sets", "data/nemo", "data/recipe", "data/synthetic"),
         "cli_recipes",
     },
+    "integrations/__init__": set(),
+    **{
+        f"integrations/{toolkit}": {"ctc", "metrics", "objectives", "packing", "planned", "sampling", "utterance"}
+        for toolkit in ("espnet", "hf_trainer", "lhotse", "lightning", "speechbrain")
+    },
     "cli": {
         *("__init__", "__version__", "cli_prepare", "cli_report", "cli_run", "cli_score", "cli_shown", "cli_sweep"),
         *("data/checking", "report/plots"),

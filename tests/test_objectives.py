@@ -90,6 +90,34 @@ def test_group_dro_follows_algorithm_1(mixed):
     assert_same_run(run(objective, batches), algorithm_1(batches, NUM_GROUPS, step_size=1e-4))
 
 
+@pytest.mark.parametrize("mixed", [False, True], ids=["one group a batch", "mixed groups"])
+@pytest.mark.parametrize("make", [OBJECTIVES["ctc_dro"], OBJECTIVES["ctc_dro_unsmoothed"]])
+def test_scales_are_seen_by_the_update_and_not_by_the_gradient(make, mixed):
+    scales = [0.25, 1.5, 1.0, 1.25]
+    batches = draw_batches(200, mixed=mixed)
+    scaled = [[(loss * scales[group], group) for loss, group in batch] for batch in batches]
+    with_scales = run(make(NUM_GROUPS, loss_scales=scales), batches)
+    for batch, (weights, loss), (expected, _) in zip(batches, with_scales, run(make(NUM_GROUPS), scaled), strict=True):
+        torch.testing.assert_close(weights, expected, rtol=2e-5, atol=0)
+        losses, groups = tensors(batch)
+        torch.testing.assert_close(loss, NUM_GROUPS * (expected[groups] * losses).sum(), rtol=2e-5, atol=0)
+
+
+def test_scales_are_settings_and_not_part_of_the_state():
+    criterion = ctcdro.CTCDROLoss(2, step_size=1e-3, smoothing=0.5, loss_scales=[0.5, 1.5])
+    criterion.load_state_dict(ctcdro.CTCDROLoss(2, step_size=1e-3, smoothing=0.5).state_dict())
+    assert criterion.objective.loss_scales.tolist() == [0.5, 1.5]
+
+
+def test_scales_per_label_make_groups_of_one_loss_a_label_alike():
+    num_labels, durations, loss_a_label = [900.0, 300.0, 50.0], [60.0, 60.0, 30.0], 2.0
+    scales = torch.tensor(ctcdro.scales_per_label(num_labels, durations))
+    loss_a_second = torch.tensor(num_labels) * loss_a_label / torch.tensor(durations)
+    seen = scales * loss_a_second
+    torch.testing.assert_close(seen, seen[:1].expand(3))
+    torch.testing.assert_close(scales.mean(), torch.tensor(1.0))
+
+
 def test_the_mean_reduction_divides_the_loss_and_leaves_the_weights():
     batches = draw_batches(100, mixed=True)
     make = partial(ctcdro.ctc_dro, NUM_GROUPS, step_size=1e-3, smoothing=0.5)
@@ -417,6 +445,12 @@ def test_groups_that_are_not_whole_numbers_are_refused(make):
             r"`smoothing` must be a finite number, zero or more; got -0\.1",
         ),
         (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=0.1, reduction="none"), "`reduction` must be"),
+        (
+            lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=0.1, loss_scales=[1.0]),
+            r"`loss_scales` must be 2 positive numbers, one for each group; got \[1\.0\]",
+        ),
+        (lambda: ctcdro.ctc_dro_unsmoothed(2, step_size=1e-3, loss_scales=[1.0, 0.0]), "`loss_scales` must be 2"),
+        (lambda: ctcdro.scales_per_label([5, 0], [1, 1]), "must have a positive number for each group"),
     ],
 )
 def test_arguments_that_make_no_sense_are_named(call, message):

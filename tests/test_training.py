@@ -14,8 +14,11 @@ import pytest
 import torch
 
 from ctcdro.config import parse_config
+from ctcdro.objectives import scales_per_label
+from ctcdro.run import start
 from ctcdro.runfolder import RunFolder, read_lines
 from ctcdro.training import train
+from ctcdro.utterance import Manifest
 from tones import write_dataset
 
 # What several threads add up may differ in the last bit from what one does.
@@ -262,6 +265,15 @@ def test_every_objective_trains(dataset, tmp_path, name):
     weights = [record["weights"] for record in read_lines(folder.group_weights)]
     assert all(record["losses"]["aaa"] > 0 for record in read_lines(folder.group_weights))
     assert (len({tuple(one.values()) for one in weights}) == 1) == (name == "erm")
+
+
+def test_losses_a_label_can_be_compared_instead_of_losses_a_second(dataset, tmp_path):
+    run = start(config(dataset, "objective.compare_by=label"), RunFolder(tmp_path / "run"))
+    manifest = Manifest.read(dataset / "train.jsonl")
+    own = [[one for one in manifest if one.lang == name] for name in run.groups.names]
+    num_labels = [sum(1 + len(one.text) for one in ones) for ones in own]  # 1: its language
+    expected = scales_per_label(num_labels, [sum(one.duration for one in ones) for ones in own])
+    assert run.objective.loss_scales.tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("sampler", ["similar-length", "group-uniform"])

@@ -100,7 +100,13 @@ def group_dro(num_groups: int, *, step_size: float, **shared: Unpack[Shared]) ->
 
 
 def ctc_dro(
-    num_groups: int, *, step_size: float, smoothing: float, reduction: Reduction = "sum", **shared: Unpack[Shared]
+    num_groups: int,
+    *,
+    step_size: float,
+    smoothing: float,
+    reduction: Reduction = "sum",
+    loss_scales: Sequence[float] | None = None,
+    **shared: Unpack[Shared],
 ) -> Objective:
     r"""CTC-DRO (Algorithm 2 of the paper).
 
@@ -116,6 +122,9 @@ def ctc_dro(
         reduction: "sum" is the paper's. "mean" divides the result by the number of (finite) losses, as the authors'
             code does; weights see the sum all the same. With batches of unequal size these are two different
             algorithms.
+        loss_scales: one for each group; the update of the weights sees a group's loss times its scale, the gradient
+            does not. Not in the paper. In batches of one duration, groups are compared by their loss a second; with
+            `scales_per_label` they are compared by their loss a label.
         **shared: `group_names` and `process_group`; see `Shared`.
 
     Example:
@@ -129,11 +138,16 @@ def ctc_dro(
     """
     check_not_negative(step_size=step_size, smoothing=smoothing)
     exponent = partial(smoothed_exponent, step_size=step_size, smoothing=smoothing)
-    return CTCDRO(num_groups, exponent=exponent, reduction=reduction, **shared)
+    return CTCDRO(num_groups, exponent=exponent, reduction=reduction, loss_scales=loss_scales, **shared)
 
 
 def ctc_dro_unsmoothed(
-    num_groups: int, *, step_size: float, reduction: Reduction = "sum", **shared: Unpack[Shared]
+    num_groups: int,
+    *,
+    step_size: float,
+    reduction: Reduction = "sum",
+    loss_scales: Sequence[float] | None = None,
+    **shared: Unpack[Shared],
 ) -> Objective:
     """CTC-DRO without smoothing, the paper's ablation "- Smooth": `ctc_dro` with the weight update of `group_dro`.
 
@@ -143,9 +157,33 @@ def ctc_dro_unsmoothed(
         tensor(304.9958)
     """
     check_not_negative(step_size=step_size)
-    return CTCDRO(
-        num_groups, exponent=partial(exponential_exponent, step_size=step_size), reduction=reduction, **shared
-    )
+    exponent = partial(exponential_exponent, step_size=step_size)
+    return CTCDRO(num_groups, exponent=exponent, reduction=reduction, loss_scales=loss_scales, **shared)
+
+
+def scales_per_label(num_labels: Sequence[float], durations: Sequence[float]) -> list[float]:
+    """Scales with which `ctc_dro` compares groups by their loss a label instead of their loss a second.
+
+    A language with many characters a second has much loss a second even where few of its characters are wrong, and one
+    with few has little where most are; the weights then go to the wrong one. The mean of the scales is one, so that
+    step sizes keep their meaning.
+
+    Args:
+        num_labels: (G,) labels in all utterances of each group.
+        durations: (G,) seconds of all utterances of each group.
+
+    Example:
+        >>> scales_per_label([1500, 500], durations=[100, 100])  # 15 and 5 characters a second
+        [0.5, 1.5]
+    """
+    if len(num_labels) != len(durations) or not all(x > 0 for x in (*num_labels, *durations)):
+        raise ValueError(
+            "`num_labels` and `durations` must have a positive number for each group; "
+            f"got {list(num_labels)} and {list(durations)}."
+        )
+    seconds_a_label = [seconds / number for seconds, number in zip(durations, num_labels, strict=True)]
+    mean = sum(seconds_a_label) / len(seconds_a_label)
+    return [seconds / mean for seconds in seconds_a_label]
 
 
 class CTCDROLoss(nn.Module):
@@ -155,7 +193,7 @@ class CTCDROLoss(nn.Module):
     `num_skipped`. Call `eval()` before development data, as of a model, or it moves the weights.
 
     Args:
-        num_groups, step_size, smoothing, reduction, group_names, process_group: as for `ctc_dro`.
+        num_groups, step_size, smoothing, reduction, group_names, process_group, loss_scales: as for `ctc_dro`.
         blank: the label that stands for no output.
 
     Example:
@@ -175,6 +213,7 @@ class CTCDROLoss(nn.Module):
         reduction: Reduction = "sum",
         group_names: Sequence[str] | None = None,
         process_group: torch.distributed.ProcessGroup | None = None,
+        loss_scales: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         self.blank = blank
@@ -183,6 +222,7 @@ class CTCDROLoss(nn.Module):
             step_size=step_size,
             smoothing=smoothing,
             reduction=reduction,
+            loss_scales=loss_scales,
             group_names=group_names,
             process_group=process_group,
         )
@@ -359,12 +399,31 @@ class CTCDRO(Objective):
 
     count_at_most = 1.0  # the sum over a group in a batch is one entry, of however many losses
 
-    def __init__(self, num_groups: int, *, exponent: Exponent, reduction: Reduction, **shared: Unpack[Shared]) -> None:
+    loss_scales: Tensor | None
+    """(G,)"""
+
+    def __init__(
+        self,
+        num_groups: int,
+        *,
+        exponent: Exponent,
+        reduction: Reduction,
+        loss_scales: Sequence[float] | None,
+        **shared: Unpack[Shared],
+    ) -> None:
         super().__init__(num_groups, reduction=reduction, **shared)
         self.exponent = exponent
+        if loss_scales is not None and not (
+            len(loss_scales) == num_groups and all(0 < scale < math.inf for scale in loss_scales)
+        ):
+            raise ValueError(
+                f"`loss_scales` must be {num_groups} positive numbers, one for each group; got {list(loss_scales)}."
+            )
+        scales = None if loss_scales is None else torch.tensor(loss_scales, dtype=torch.float32)
+        self.register_buffer("loss_scales", scales, persistent=False)  # a setting, as the step size is
 
     def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
-        steps.update_when_complete(self.log_weights, self.pending, self.exponent)
+        steps.update_when_complete(self.log_weights, self.pending, self.exponent, self.loss_scales)
         return steps.weighted_sum(self.log_weights, losses, groups, self.num_groups)
 
 

@@ -44,7 +44,9 @@ def gather(pending: Tensor, num_skipped: Tensor, losses: Tensor, groups: Tensor,
     return losses
 
 
-def update_when_complete(log_weights: Tensor, pending: Tensor, exponent: Exponent) -> None:
+def update_when_complete(
+    log_weights: Tensor, pending: Tensor, exponent: Exponent, scales: Tensor | None = None
+) -> None:
     """Updates the weights with the mean of each group's losses, in place, if every group has any that wait.
 
     Lines 11 to 20 of Algorithm 2. Both outcomes are computed and one is chosen on the device.
@@ -53,6 +55,7 @@ def update_when_complete(log_weights: Tensor, pending: Tensor, exponent: Exponen
         log_weights: (G,)
         pending: (2, G), as for `gather`; zero after an update.
         exponent: of the update.
+        scales: (G,) what each group's mean is multiplied by before; by default nothing.
 
     Example:
         >>> exponent = lambda loss, weight: 0.001 * loss
@@ -68,6 +71,8 @@ def update_when_complete(log_weights: Tensor, pending: Tensor, exponent: Exponen
     sums, numbers = pending
     complete = numbers.all()
     means = sums / numbers  # not a number for a group without losses, but then it is not used
+    if scales is not None:
+        means = means * scales
     updated = add_and_normalise(log_weights, exponent(means.clamp(-BOUND, BOUND), log_weights.exp()))
     log_weights.copy_(updated.where(complete, log_weights))
     pending.masked_fill_(complete, 0.0)

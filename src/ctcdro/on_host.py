@@ -42,10 +42,14 @@ def gather(pending: Tensor, num_skipped: Tensor, losses: Tensor, groups: Tensor,
     return losses.masked_fill(~losses.isfinite(), 0.0) if skipped else losses
 
 
-def update_when_complete(log_weights: Tensor, pending: Tensor, exponent: Exponent) -> None:
+def update_when_complete(
+    log_weights: Tensor, pending: Tensor, exponent: Exponent, scales: Tensor | None = None
+) -> None:
     sums, counts = pending.tolist()
     if 0.0 in counts:
         return
+    if scales is not None:
+        sums = [total * scale for total, scale in zip(sums, scales.tolist(), strict=True)]
     raised = [
         _bounded(log_weight + exponent(_bounded(total / count), math.exp(log_weight)))
         for log_weight, total, count in zip(log_weights.tolist(), sums, counts, strict=True)

@@ -13,6 +13,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from functools import partial
 
+import numpy as np
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
@@ -155,7 +156,7 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
         forward=wrapped,
         given={str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
         | {f"the pretrained weights of {config.model.encoder}": tensors_digest(_frozen(recogniser))},
-        objective=_objective(config, groups).to(accelerator.device),
+        objective=_objective(config, train_data, groups, vocabulary).to(accelerator.device),
         optimiser=optimiser,
         schedule=torch.optim.lr_scheduler.LambdaLR(
             optimiser, lambda step: learning_rate_factor(step, total, schedule.schedule, schedule.warmup)
@@ -202,18 +203,25 @@ def _claim(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
         raise ValueError(f"{folder.path} has a run of another configuration ({differing}).")
 
 
-def _objective(config: Config, groups: Groups) -> objectives.Objective:
+def _objective(config: Config, manifest: Manifest, groups: Groups, vocabulary: Vocabulary) -> objectives.Objective:
     one, num_groups = config.objective, len(groups.names)
     if one.name == "erm":
         return objectives.erm(num_groups, reduction=one.reduction, group_names=groups.names)
     if one.name == "group-dro":
         return objectives.group_dro(num_groups, step_size=one.step_size, group_names=groups.names)
-    if one.name == "ctc-dro-unsmoothed":
-        return objectives.ctc_dro_unsmoothed(
-            num_groups, step_size=one.step_size, reduction=one.reduction, group_names=groups.names
-        )
-    return objectives.ctc_dro(
-        num_groups, step_size=one.step_size, smoothing=one.smoothing, reduction=one.reduction, group_names=groups.names
+    scales = _scales_per_label(manifest, groups, vocabulary) if one.compare_by == "label" else None
+    make = objectives.ctc_dro_unsmoothed
+    if one.name == "ctc-dro":
+        make = partial(objectives.ctc_dro, smoothing=one.smoothing)
+    return make(
+        num_groups, step_size=one.step_size, reduction=one.reduction, loss_scales=scales, group_names=groups.names
+    )
+
+
+def _scales_per_label(manifest: Manifest, groups: Groups, vocabulary: Vocabulary) -> list[float]:
+    num_labels = [len(vocabulary.encode(one.text, one.lang)) for one in manifest]
+    return objectives.scales_per_label(
+        np.bincount(groups.numbers, num_labels).tolist(), np.bincount(groups.numbers, manifest.durations).tolist()
     )
 
 
