@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser lint bench clean docs
+.PHONY: help install demo test test-slow test-browser test-integrations lint bench clean docs
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
@@ -13,6 +13,7 @@ help:
 	@echo "make test      all tests but the slow ones"
 	@echo "make test-slow tests that take minutes each"
 	@echo "make test-browser  the report page in Chromium, which must be there (apt-get install chromium)"
+	@echo "make test-integrations  other toolkits, each in its own environment (or one: make test-with-lightning)"
 	@echo "make lint      style and types"
 	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
 	@echo "make docs      the documentation as a site, into site"
@@ -41,6 +42,27 @@ test-slow: $(STAMP)
 test-browser: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
 	$(BIN)/python -m pytest -m browser tests/browser
+
+# Each toolkit has an environment of its own, .venv/with-<toolkit>, with the versions of requirements/<toolkit>.txt. What
+# pins old versions of what it does not need here is installed without dependencies (<toolkit>-alone.txt). torchaudio's
+# extension does not load beside a CPU build of torch; its Python part, which is all they use, loads without it.
+TOOLKITS := hf_trainer lightning lhotse espnet speechbrain
+REQUIREMENTS := tests/integrations/requirements
+
+test-integrations: $(TOOLKITS:%=test-with-%)
+
+$(TOOLKITS:%=test-with-%): test-with-%: $(VENV)/with-%/.installed
+	cd tests/integrations && OMP_NUM_THREADS=1 ../../$(VENV)/with-$*/bin/python -m pytest test_$*.py
+
+$(VENV)/with-%/.installed: $(REQUIREMENTS)/%.txt pyproject.toml constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --constraint constraints.txt --requirement $< --editable . pytest
+	test ! -e $(REQUIREMENTS)/$*-alone.txt || \
+		$(@D)/bin/python -m pip install --quiet --no-deps --requirement $(REQUIREMENTS)/$*-alone.txt
+	rm -f $(@D)/lib/python*/site-packages/torchaudio/lib/_torchaudio.abi3.so
+	touch $@
+
+.SECONDARY: $(TOOLKITS:%=$(VENV)/with-%/.installed)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

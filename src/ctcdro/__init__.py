@@ -20,19 +20,20 @@ __all__ = [
     "group_dro",
     "per_frame",
     "per_label",
+    "scales_per_label",
     "smoothed_update",
 ]
 
 if TYPE_CHECKING:
     from .ctc import ctc_losses, per_frame, per_label
-    from .objectives import CTCDROLoss, ctc_dro, ctc_dro_unsmoothed, erm, group_dro
+    from .objectives import CTCDROLoss, ctc_dro, ctc_dro_unsmoothed, erm, group_dro, scales_per_label
     from .sampling import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
     from .utterance import Manifest, Utterance
     from .weights import exponential_update, smoothed_update
 
 _HOMES = {
     "ctc": ("ctc_losses", "per_frame", "per_label"),
-    "objectives": ("CTCDROLoss", "ctc_dro", "ctc_dro_unsmoothed", "erm", "group_dro"),
+    "objectives": ("CTCDROLoss", "ctc_dro", "ctc_dro_unsmoothed", "erm", "group_dro", "scales_per_label"),
     "sampling": ("GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"),
     "utterance": ("Manifest", "Utterance"),
     "weights": ("exponential_update", "smoothed_update"),

@@ -85,8 +85,8 @@ class Objective(Section):
     reduction: Literal["sum", "mean"] = "sum"
     """The losses of a batch are added up, as in the paper, or averaged, as in the authors' code."""
     compare_by: Literal["second", "label"] = "second"
-    """The loss that the weights of `ctc-dro` see: of a second, as in the paper, or of a label, where languages differ in
-    characters a second. The gradient is the same."""
+    """The loss that the weights of `ctc-dro` see: of a second, as in the paper, or of a label, where languages differ
+    in characters a second. The gradient is the same."""
     normalise: Literal["none", "frames", "labels"] = "none"
     """Divide the loss of an utterance by its frames or labels: the paper's study of why that does not help."""
 
