@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-integrations lint bench clean docs
+.PHONY: help install demo test test-slow test-browser test-faults test-integrations lint bench clean docs
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
@@ -13,6 +13,7 @@ help:
 	@echo "make test      all tests but the slow ones"
 	@echo "make test-slow tests that take minutes each"
 	@echo "make test-browser  the report page in Chromium, which must be there (apt-get install chromium)"
+	@echo "make test-faults   kills, full disks, damaged files; minutes"
 	@echo "make test-integrations  other toolkits, each in its own environment (or one: make test-with-lightning)"
 	@echo "make lint      style and types"
 	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
@@ -42,6 +43,9 @@ test-slow: $(STAMP)
 test-browser: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
 	$(BIN)/python -m pytest -m browser tests/browser
+
+test-faults: $(STAMP)
+	$(BIN)/python -m pytest -m faults tests/faults
 
 # Each toolkit has an environment of its own, .venv/with-<toolkit>, with the versions of requirements/<toolkit>.txt. What
 # pins old versions of what it does not need here is installed without dependencies (<toolkit>-alone.txt). torchaudio's

@@ -38,6 +38,10 @@ def flip(path):
     path.write_bytes(content)
 
 
+def replace(path, old, new):
+    path.write_text(path.read_text().replace(old, new))
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -47,6 +51,8 @@ def flip(path):
         lambda folder: (folder / "values.json").write_text('{"step": 2'),
         lambda folder: (folder / "values.json").write_text("[]"),
         lambda folder: flip(folder / "tensors.safetensors"),
+        lambda folder: flip(folder / "sha256sums"),
+        lambda folder: replace(folder / "values.json", '"epoch": 2', '"epoch": 3'),
     ],
 )
 def test_a_damaged_one_is_passed_over_for_the_one_before(tmp_path, damage, caplog):

@@ -1,10 +1,11 @@
 """Checkpoints: tensors and plain values in a folder that appears whole or not at all.
 
     000000480/tensors.safetensors      model, optimiser, objective, generators
-    000000480/values.json              counters and the like, and the digest of the tensors
+    000000480/values.json              counters and the like
+    000000480/sha256sums               digests of both, as the command `sha256sum -c` reads them
 
-No pickle is written or read. A folder takes its name when all is on the disk; should it be damaged later, the digest
-tells, and the checkpoint before it is used.
+No pickle is written or read. A folder takes its name when all is on the disk; should it be damaged later, the digests
+tell, and the checkpoint before it is used.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from torch import Tensor
 from .tensors import load_tensors, save_tensors
 
 logger = logging.getLogger(__name__)
+
+TENSORS, VALUES, DIGESTS = "tensors.safetensors", "values.json", "sha256sums"
 
 
 class Checkpoint(NamedTuple):
@@ -45,11 +48,11 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
     unfinished = folder / f".{checkpoint.step:09d}"
     unfinished.mkdir()
     try:
-        tensors = unfinished / "tensors.safetensors"
-        save_tensors(checkpoint.tensors, tensors)
-        values = {"step": checkpoint.step, "digest": _digest(tensors), "values": checkpoint.values}
-        (unfinished / "values.json").write_text(json.dumps(values), encoding="utf-8")
-        for path in (tensors, unfinished / "values.json", unfinished):
+        save_tensors(checkpoint.tensors, unfinished / TENSORS)
+        values = {"step": checkpoint.step, "values": checkpoint.values}
+        (unfinished / VALUES).write_text(json.dumps(values), encoding="utf-8")
+        (unfinished / DIGESTS).write_text(_digests(unfinished), encoding="utf-8")
+        for path in (unfinished / TENSORS, unfinished / VALUES, unfinished / DIGESTS, unfinished):
             _flush(path)
         final = folder / unfinished.name[1:]
         if final.exists():  # damaged, or it would not be made again
@@ -73,12 +76,11 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
 def _sound(folder: Path) -> Iterator[Checkpoint]:
     for path in _folders(folder):
         try:
-            record = json.loads((path / "values.json").read_text(encoding="utf-8"))
-            tensors = path / "tensors.safetensors"
-            if _digest(tensors) != record["digest"]:
-                raise ValueError("tensors.safetensors is not what was written")
-            yield Checkpoint(record["step"], load_tensors(tensors), record["values"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+            if (path / DIGESTS).read_text(encoding="utf-8") != _digests(path):
+                raise ValueError("it is not what was written")
+            record = json.loads((path / VALUES).read_text(encoding="utf-8"))
+            yield Checkpoint(record["step"], load_tensors(path / TENSORS), record["values"])
+        except (FileNotFoundError, ValueError) as error:
             logger.warning("Checkpoint %s is damaged and passed over: %s", path, error)
 
 
@@ -87,9 +89,12 @@ def _folders(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("*") if path.name.isdigit()), key=lambda path: -int(path.name))
 
 
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digests(folder: Path) -> str:
+    lines = []
+    for name in (TENSORS, VALUES):
+        with open(folder / name, "rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
+    return "".join(lines)
 
 
 def _flush(path: Path) -> None:

@@ -1,0 +1,187 @@
+"""How does CTC-DRO behave with thousands of groups and many ranks? .venv/bin/python benchmarks/scale.py
+
+Losses are drawn, not trained: a group's loss of a batch is lognormal around its own level, with a spread of 15 %, and
+the levels of groups are lognormal around 400 nats (a batch of 50 s), with a spread of 20 %. All else is the project's
+own: the order of batches, the pooling over ranks, the update. "Share" is a weight over the even one, 1/|G|.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from functools import partial
+
+import numpy as np
+import torch
+import torch.distributed
+import torch.multiprocessing
+
+from ctcdro import ctc_dro, on_host
+from ctcdro.sampling import order
+from ctcdro.weights import smoothed_exponent
+
+NUM_GROUPS = (6, 18, 100, 1000, 2000)
+NUM_RANKS = (1, 8, 64)
+EPOCH = 1200  # batches, as in the paper
+LEVEL, LEVEL_SPREAD, BATCH_SPREAD = 400.0, 0.2, 0.15
+
+
+def main() -> str:
+    tables = [
+        _table("updates of the weights in 48,000 batches (40 epochs of the paper)", _updates()),
+        _table("after 48,000 batches on one rank", _weights()),
+        _table("cost", _costs()),
+    ]
+    return "\n\n".join(tables)
+
+
+def groups_of_batches(num_groups: int, num_batches: int, sizes: str, seed: int = 0) -> np.ndarray:
+    """The group of each batch: in rounds (`even`), in shares by Zipf's law (`zipf`), or at random (`random`)."""
+    rng = np.random.default_rng(seed)
+    if sizes == "random":
+        return rng.integers(num_groups, size=num_batches)
+    shares = 1 / np.arange(1, num_groups + 1) if sizes == "zipf" else np.ones(num_groups)
+    an_epoch = max(EPOCH, num_groups)
+    of_group = np.maximum(1, np.rint(an_epoch * shares / shares.sum())).astype(int)
+    owner = np.repeat(np.arange(num_groups), of_group)
+    epochs = [owner[order(of_group, rng)] for _ in range(-(-num_batches // len(owner)))]
+    return np.concatenate(epochs)[:num_batches]
+
+
+class Simulation:
+    """The weights of CTC-DRO over the steps of any number of ranks, each with a batch of one group."""
+
+    def __init__(self, num_groups: int, step_size: float, smoothing: float) -> None:
+        self.log_weights = torch.full((num_groups,), -np.log(num_groups), dtype=torch.float32)
+        self.pending = torch.zeros(2, num_groups)
+        self.num_skipped = torch.zeros(num_groups, dtype=torch.int64)
+        self.exponent = partial(smoothed_exponent, step_size=step_size, smoothing=smoothing)
+        self.num_updates = 0
+
+    def step(self, losses: np.ndarray, groups: np.ndarray) -> None:
+        for loss, group in zip(torch.tensor(losses, dtype=torch.float32), torch.tensor(groups), strict=True):
+            on_host.gather(self.pending, self.num_skipped, loss[None], group[None], 1.0)
+        self.num_updates += bool(self.pending[1].all())
+        on_host.update_when_complete(self.log_weights, self.pending, self.exponent)
+
+
+def _updates() -> list[dict[str, str]]:
+    """Counted, without the arithmetic of the weights."""
+    rows = []
+    for num_groups in NUM_GROUPS:
+        row = {"groups": f"{num_groups:,}"}
+        for sizes in ("even", "zipf", "random"):
+            groups = groups_of_batches(num_groups, 40 * EPOCH, sizes)
+            for num_ranks in NUM_RANKS:
+                row[f"{sizes}, {num_ranks} ranks"] = f"{_count_updates(groups, num_groups, num_ranks):,}"
+        rows.append(row)
+    return rows
+
+
+def _count_updates(groups: np.ndarray, num_groups: int, num_ranks: int) -> int:
+    num_updates, seen = 0, set()
+    for start in range(0, len(groups), num_ranks):
+        seen.update(groups[start : start + num_ranks].tolist())
+        if len(seen) == num_groups:
+            num_updates, seen = num_updates + 1, set()
+    return num_updates
+
+
+def _weights() -> list[dict[str, str]]:
+    rows = []
+    for num_groups in NUM_GROUPS:
+        for rule, factor in (("as for six groups", 1.0), ("both times 6/|G|", 6 / num_groups)):
+            if num_groups == 6 and factor == 1.0 and rule != "as for six groups":
+                continue
+            step_size, smoothing = 1e-4 * factor, 0.5 * factor
+            shares, levels = _shares_over_time(num_groups, step_size, smoothing)
+            last = shares[-1]
+            late = shares[len(shares) // 2 :]
+            rows.append(
+                {
+                    "groups": f"{num_groups:,}",
+                    "step size, smoothing": f"{step_size:.1e}, {smoothing:.1e} ({rule})",
+                    "updates": f"{len(shares):,}",
+                    "largest share": f"{last.max():.3g}",
+                    "groups below a tenth of theirs": f"{(last < 0.1).mean():.0%}",
+                    "correlation with the loss": f"{np.corrcoef(levels, last)[0, 1]:.2f}",
+                    "noise of a share (late half)": f"{np.diff(late, axis=0).std() if len(late) > 1 else 0:.1g}",
+                }
+            )
+    return rows
+
+
+def _shares_over_time(num_groups: int, step_size: float, smoothing: float) -> tuple[np.ndarray, np.ndarray]:
+    """(updates, G) weights times |G| after each update; and (G,) the level of each group's losses."""
+    rng = np.random.default_rng(1)
+    levels = LEVEL * rng.lognormal(0, LEVEL_SPREAD, num_groups)
+    simulation = Simulation(num_groups, step_size, smoothing)
+    shares = []
+    for group in groups_of_batches(num_groups, 40 * EPOCH, "even"):
+        loss = levels[group] * rng.lognormal(0, BATCH_SPREAD)
+        before = simulation.num_updates
+        simulation.step(np.array([loss]), np.array([group]))
+        if simulation.num_updates > before:
+            shares.append(num_groups * simulation.log_weights.exp().numpy())
+    return np.stack(shares), levels
+
+
+def _costs() -> list[dict[str, str]]:
+    rows = []
+    for num_groups in NUM_GROUPS:
+        pooled = {ranks: _seconds_to_pool(num_groups, ranks) for ranks in (2, 8)}
+        rows.append(
+            {
+                "groups": f"{num_groups:,}",
+                "a call, microseconds": f"{1e6 * _seconds_a_call(num_groups):.0f}",
+                "pooled, bytes": f"{3 * 4 * num_groups:,}",
+                **{f"gloo, {ranks} ranks, ms": f"{1e3 * seconds:.2f}" for ranks, seconds in pooled.items()},
+            }
+        )
+    return rows
+
+
+def _seconds_a_call(num_groups: int, num_calls: int = 300) -> float:
+    objective = ctc_dro(num_groups, step_size=1e-4, smoothing=0.5)
+    losses = torch.full((8,), 50.0)
+    groups = [torch.full((8,), number % num_groups) for number in range(num_calls)]
+    seconds = []
+    for own in groups:
+        started = time.perf_counter()
+        objective(losses, own)
+        seconds.append(time.perf_counter() - started)
+    return float(np.median(seconds))
+
+
+def _seconds_to_pool(num_groups: int, num_ranks: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "seconds")
+        torch.multiprocessing.spawn(_pool, (num_ranks, num_groups, place), nprocs=num_ranks)
+        return float(np.load(place + ".npy"))
+
+
+def _pool(rank: int, num_ranks: int, num_groups: int, place: str, num_times: int = 200) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{place}.store", rank=rank, world_size=num_ranks)
+    totals = torch.zeros(3, num_groups)
+    seconds = []
+    for _ in range(num_times):
+        started = time.perf_counter()
+        torch.distributed.all_reduce(totals)
+        seconds.append(time.perf_counter() - started)
+    if rank == 0:
+        np.save(place, np.median(seconds))
+    torch.distributed.destroy_process_group()
+
+
+def _table(title: str, rows: list[dict[str, str]]) -> str:
+    names = list(rows[0])
+    lines = [f"**{title}**", "", "| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
+    print("\n".join(lines), flush=True)
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

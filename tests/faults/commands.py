@@ -1,0 +1,124 @@
+"""The commands of the project on small data, each with what it must end with, whatever comes between."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+import tones
+
+# What several threads add up may differ in the last bit from what one does.
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+# What tells of the way and not of the end: times, process numbers, progress.
+OF_THE_WAY = ("checkpoints", "logs", "run.json", "log.jsonl", "config.yaml", "tracking", ".lock")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that writes `out`, and may be given again after it broke off."""
+
+    name: str
+    arguments: tuple[str, ...]
+    out: Path
+
+    @property
+    def line(self) -> list[str]:
+        return [sys.executable, "-m", "ctcdro", *self.arguments]
+
+    def start(self, **options) -> subprocess.Popen:
+        return subprocess.Popen(
+            self.line,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env=ENVIRONMENT,
+            **options,
+        )
+
+    def run(self, **options) -> subprocess.CompletedProcess:
+        with self.start(**options) as process:
+            told, _ = process.communicate(timeout=300)
+        return subprocess.CompletedProcess(self.line, process.returncode, told)
+
+    def finish(self) -> None:
+        """Gives the command until it is done; one that has nothing left to do may say so."""
+        done = self.run()
+        assert done.returncode == 0 or "finished run" in done.stdout, done.stdout
+
+
+def ended(out: Path) -> dict[str, bytes]:
+    """What a command ended with, by the paths of files."""
+    found = {}
+    for path in sorted(out.rglob("*")) if out.is_dir() else [out]:
+        name = path.relative_to(out).as_posix()
+        if path.is_file() and not any(part in OF_THE_WAY or part.startswith(".") for part in Path(name).parts):
+            found[name] = path.read_bytes()
+    return found
+
+
+def write_run(folder: Path, dataset: Path, **changes: dict) -> Path:
+    """The configuration of a run of twelve steps."""
+    values = {
+        "dataset": str(dataset),
+        "model": {"encoder": "mel-small", "head": "linear"},
+        "objective": {"step_size": 1e-2, "smoothing": 0.5},
+        "batches": {"batch_duration": 4.0, "num_workers": 0},
+        "optimiser": {"learning_rate": 2e-3, "accumulate": 2},
+        "training": {"epochs": 3, "batches_per_epoch": 8, "checkpoint_every": 2, "trackers": []},
+    }
+    for section, change in changes.items():
+        values[section] = values[section] | change
+    path = folder / "run.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def write_sweep(folder: Path, dataset: Path) -> Path:
+    run = yaml.safe_load(write_run(folder, dataset).read_text())
+    path = folder / "sweep.yaml"
+    settings = [{"objective": "erm"}, {"objective": "ctc-dro", "step_size": 1e-3, "smoothing": 0.5}]
+    path.write_text(yaml.safe_dump({"run": run, "settings": settings, "seeds": [0]}))
+    return path
+
+
+def write_nemo(folder: Path, dataset: Path) -> Path:
+    """The dataset as a manifest of NeMo, with the audio where it is."""
+    path = folder / "nemo.jsonl"
+    records = [json.loads(line) for line in (dataset / "train.jsonl").read_text().splitlines()]
+    for record in records:
+        record["audio_filepath"] = str(dataset / record["audio_filepath"])
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def make_commands(folder: Path, outs: Path) -> dict[str, Command]:
+    """All commands, with what they need in `folder`, and what they make in `outs`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dataset = folder / "dataset"
+    if not dataset.exists():
+        tones.write_dataset(dataset)
+    trained = folder / "trained"
+    config = str(write_run(folder, dataset))
+    if not trained.exists():
+        Command("train", ("train", config, "--out", str(trained)), trained).finish()
+    lines = {
+        "prepare": ("prepare", "nemo", "--train", str(write_nemo(folder, dataset))),
+        "synthesis": ("prepare", "synthetic", "--languages", "ces,spa", "--minutes", "0.5:0.2:0.2"),
+        "train": ("train", config),
+        "sweep": ("sweep", str(write_sweep(folder, dataset)), "--jobs", "1"),
+        "report": ("report", str(trained)),
+    }
+    commands = {
+        name: Command(name, (*line, "--out", str(outs / name)), outs / name)
+        for name, line in lines.items()
+        if name != "report"
+    }
+    page = outs / "page.html"
+    commands["report"] = Command("report", (*lines["report"], "--out", str(page)), page)
+    return commands

@@ -1,0 +1,65 @@
+"""kill -9 at random moments, and the same command again: nothing is lost, and the end is the same."""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+from commands import Command, ended, make_commands
+
+NUM_KILLS = 10  # of each command
+
+COMMANDS = ("prepare", "synthesis", "train", "evaluate", "sweep", "report")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return tmp_path_factory.mktemp("base")
+
+
+def command_named(name, base, outs) -> Command:
+    commands = make_commands(base, outs)
+    if name != "evaluate":
+        return commands[name]
+    # It writes into the folder of a run, so each has its own.
+    shutil.copytree(base / "trained", outs / "trained", dirs_exist_ok=True)
+    return Command("evaluate", ("evaluate", str(outs / "trained"), "--split", "test"), outs / "trained")
+
+
+def kill(process) -> None:
+    """The command and all processes that it has begun, at once."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_killed_at_random_moments_and_given_again_a_command_ends_the_same(name, base, tmp_path):
+    whole = command_named(name, base, tmp_path / "whole")
+    started = time.monotonic()
+    whole.finish()
+    seconds = time.monotonic() - started
+
+    command = command_named(name, base, tmp_path / "killed")
+    moments = random.Random(name)
+    num_killed = 0
+    for _ in range(NUM_KILLS):
+        process = command.start()
+        time.sleep(moments.uniform(0.1, 1.0) * seconds)
+        num_killed += process.poll() is None
+        kill(process)
+    command.finish()
+    assert num_killed >= NUM_KILLS // 2, "the kills came too late to be any"
+    expected, found = ended(whole.out), ended(command.out)
+    assert found.keys() == expected.keys()
+    for path in expected:
+        if name != "report":  # which has the path of its runs, and a date
+            assert strip(found[path], command) == strip(expected[path], whole), path
+
+
+def strip(content: bytes, command: Command) -> bytes:
+    """Without the folder that the command was given."""
+    return content.replace(str(command.out.parent).encode(), b"")

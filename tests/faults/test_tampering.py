@@ -1,0 +1,100 @@
+"""Files that change between restarts: damaged checkpoints cost steps, other data are refused, clocks mean nothing."""
+
+import os
+import random
+import shutil
+
+import pytest
+from commands import Command, ended, write_run
+
+import tones
+
+NUM_DAMAGES = 12
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return tones.write_dataset(tmp_path_factory.mktemp("dataset"))
+
+
+@pytest.fixture(scope="module")
+def whole(dataset, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    command = Command("train", ("train", str(write_run(folder, dataset)), "--out", str(folder / "run")), folder / "run")
+    command.finish()
+    return ended(command.out)
+
+
+@pytest.fixture(scope="module")
+def half(dataset, tmp_path_factory):
+    """A run that was stopped in the middle, with its checkpoints."""
+    folder = tmp_path_factory.mktemp("half")
+    short = write_run(folder, dataset)
+    command = Command("train", ("train", str(short), "--out", str(folder / "run")), folder / "run")
+    process = command.start()
+    checkpoints = command.out / "checkpoints"
+    while process.poll() is None and not (checkpoints.exists() and len(list(checkpoints.glob("[0-9]*"))) >= 2):
+        pass
+    process.terminate()
+    told, _ = process.communicate()
+    assert process.returncode == 130, told
+    return folder
+
+
+def copied(half, tmp_path):
+    shutil.copytree(half, tmp_path / "copy")
+    out = tmp_path / "copy" / "run"
+    return Command("train", ("train", str(tmp_path / "copy" / "run.yaml"), "--out", str(out)), out)
+
+
+def truncate(content: bytes, rng: random.Random) -> bytes:
+    return content[: rng.randrange(len(content))]
+
+
+def flip(content: bytes, rng: random.Random) -> bytes:
+    place = rng.randrange(len(content))
+    return content[:place] + bytes([content[place] ^ (1 << rng.randrange(8))]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize("damage", [truncate, flip])
+@pytest.mark.parametrize("number", range(NUM_DAMAGES // 2))
+def test_a_damaged_checkpoint_costs_steps_and_nothing_else(damage, number, half, whole, tmp_path):
+    command = copied(half, tmp_path)
+    rng = random.Random(f"{damage.__name__} {number}")
+    newest = max(path for path in (command.out / "checkpoints").iterdir() if path.name.isdigit())
+    path = rng.choice(sorted(path for path in newest.rglob("*") if path.is_file()))
+    path.write_bytes(damage(path.read_bytes(), rng))
+    done = command.run()
+    assert done.returncode == 0, done.stdout
+    assert newest.name.lstrip("0") in done.stdout, "it must tell which checkpoint it passed over"
+    assert ended(command.out) == whole
+
+
+def test_a_manifest_that_changed_is_refused(half, dataset, tmp_path):
+    changed = tmp_path / "changed"
+    shutil.copytree(dataset, changed)
+    command = copied(half, tmp_path)
+    config = tmp_path / "copy" / "run.yaml"
+    train = dataset / "train.jsonl"
+    before = train.read_text()
+    try:
+        train.write_text("".join(before.splitlines(keepends=True)[1:]))
+        done = command.run()
+    finally:
+        train.write_text(before)
+    assert config.exists()
+    assert done.returncode == 2
+    assert "train.jsonl" in done.stdout
+    assert "Traceback" not in done.stdout
+    command.finish()
+
+
+@pytest.mark.parametrize("years", [-30, 30])
+def test_a_clock_that_jumps_changes_nothing(years, half, whole, tmp_path):
+    """Files seem to come from another time than now, as after a jump of the clock."""
+    command = copied(half, tmp_path)
+    for path in command.out.rglob("*"):
+        then = path.stat().st_mtime + years * 365 * 86_400
+        os.utime(path, (then, then))
+    command.finish()
+    assert ended(command.out) == whole
