@@ -1,5 +1,7 @@
 """Figures show the numbers of the runs, on the page and in files, and take no text for a tag or a formula."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -101,6 +103,17 @@ def test_figures_are_written_as_png_and_pdf(study, intervals, tmp_path):
     for path in written:
         assert path.read_bytes().startswith(b"%PDF" if path.suffix == ".pdf" else b"\x89PNG")
     assert not any(b"CreationDate" in path.read_bytes() for path in written)  # the same runs give the same bytes
+
+
+def test_weights_of_all_runs_are_within_their_panels(study):
+    first = study.methods[1].first
+    groups = {name: [2 * weight for weight in own] for name, own in first.weights.groups.items()}
+    higher = replace(first, weights=Weights(first.weights.steps, groups))
+    panels = drawings.weights_figure([first, higher], ["a", "b"]).axes
+    for panel in panels:
+        bottom, top = panel.get_ylim()
+        assert bottom == 0.0
+        assert all(max(line.get_ydata()) <= top for line in panel.lines)
 
 
 def test_names_that_look_like_formulas_are_drawn(study, tmp_path):

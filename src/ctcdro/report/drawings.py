@@ -71,11 +71,11 @@ def weights_figure(runs: Sequence[RunResult], titles: Sequence[str]) -> Any:
                     linewidth=1.2,
                 )
         panel.set_title(title, fontsize=9, parse_math=False)
-        panel.set_ylim(0.0, None)
         panel.set_xlim(0, None)
         panel.tick_params(labelsize=8)
         panel.set_xlabel("step", fontsize=8)
         panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylim(0.0, None)  # of all: after their lines are there, or the first would set the top for the others
     for panel in panels[len(runs) :]:
         panel.set_visible(False)
     figure.supylabel("group weight", fontsize=9)

@@ -1,0 +1,223 @@
+"""CTC-DRO in Lightning 2: the criterion in your module, the batches in a loader that resumes, and a callback.
+
+    class Recogniser(lightning.LightningModule):
+        def __init__(self):
+            self.criterion = ctcdro.CTCDROLoss(3, 1e-4, 0.1, group_names=languages)      # was: torch.nn.CTCLoss()
+
+        def training_step(self, batch, batch_idx):
+            return self.criterion(log_probs, targets, num_frames, num_targets, groups)   # and the groups
+
+    sampler = ctcdro.LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
+    loader = ResumableLoader(DataLoader(corpus, batch_sampler=sampler, collate_fn=collate))
+    lightning.Trainer(callbacks=[CTCDROCallback()]).fit(Recogniser(), loader)
+
+What one can rely on:
+
+* the criterion is a part of the module: Lightning saves its weights, moves them, and stops them in validation;
+* Lightning leaves the batches as the sampler makes them: it shards no `ResumableLoader`, whatever its settings;
+* every epoch has its own batches, and a checkpoint of any batch continues with the next one, without loading those
+  before it, also where worker processes have read ahead;
+* the weights are in the logger, as `weight/<group>`.
+
+`import lightning` and `import pytorch_lightning` are both served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from ..objectives import Objective
+from ..planned import PlannedBatchSampler
+
+try:
+    from lightning.pytorch import Callback, LightningModule, Trainer
+except ModuleNotFoundError:
+    from pytorch_lightning import Callback, LightningModule, Trainer
+
+CHECKPOINT_KEY = "ctcdro_loaders"
+
+
+def _of_loader(name: str) -> property:
+    return property(lambda self: getattr(self.loader, name), lambda self, value: setattr(self.loader, name, value))
+
+
+class ResumableLoader:
+    """A `DataLoader` whose batches come from a sampler of ctcdro, as Lightning should see it.
+
+    Lightning adds a `DistributedSampler` to what is a `DataLoader`, and asks for its first batches before it has said
+    which epoch it is. This is no `DataLoader`, and nothing is planned or loaded before the first batch is wanted.
+
+    Args:
+        loader: made with `batch_sampler=` a sampler of ctcdro; all its other options are free.
+
+    Example:
+        >>> from ctcdro import LengthMatchedBatchSampler
+        >>> sampler = LengthMatchedBatchSampler([4, 6, 5, 5], [0, 0, 1, 1], batch_duration=10)
+        >>> loader = ResumableLoader(DataLoader(["a", "b", "c", "d"], batch_sampler=sampler))
+        >>> batches = iter(loader)
+        >>> next(batches)
+        ['c', 'd']
+        >>> loader.state_dict()["sampler"]["position"]
+        1
+    """
+
+    worker_init_fn = _of_loader("worker_init_fn")  # Lightning sets it, after `seed_everything(workers=True)`
+    _iterator = _of_loader("_iterator")  # through it Lightning ends persistent workers
+
+    def __init__(self, loader: DataLoader) -> None:
+        if not isinstance(loader, DataLoader) or not isinstance(loader.batch_sampler, PlannedBatchSampler):
+            batch_sampler = getattr(loader, "batch_sampler", None)
+            raise ValueError(
+                "`loader` must be a DataLoader with `batch_sampler=` a sampler of ctcdro (LengthMatchedBatchSampler); "
+                f"got {type(loader).__name__} with {type(batch_sampler).__name__}."
+            )
+        self.loader = loader
+        self.sampler = loader.batch_sampler  # under this name Lightning finds it, and calls its `set_epoch`
+        self._num_taken = self._num_done = 0
+        self._epoch_of_taken = self.sampler.epoch
+
+    def __len__(self) -> int:
+        """Batches in a whole epoch on this rank, also when it resumes in the middle of one."""
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        # A generator: the loader, and its workers, begin at the first batch, when epoch and position are known.
+        self._num_taken = self._num_done = 0
+        self._epoch_of_taken = self.sampler.epoch
+        for batch in self.loader:
+            self._num_taken += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loop is, however far ahead the workers are."""
+        num_taken = self._num_taken if self._epoch_of_taken == self.sampler.epoch else 0
+        _, world_size = self.sampler.rank_and_world_size
+        return {"sampler": self.sampler.state_dict(num_taken), "world_size": world_size}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues where `state` was taken.
+
+        Raises:
+            ValueError: if the state belongs to other data or options, or is in the middle of an epoch of another
+                number of processes: Lightning counts the batches of one process, and would stop too early or too late.
+        """
+        _, world_size = self.sampler.rank_and_world_size
+        if state["world_size"] != world_size and 0 < state["sampler"]["position"] < self.sampler.num_batches:
+            raise ValueError(
+                f"The checkpoint is in the middle of an epoch of {state['world_size']} process(es), here are "
+                f"{world_size}; batches would be missed. Resume with {state['world_size']}, or from an epoch's end."
+            )
+        self.sampler.load_state_dict(state["sampler"])
+
+    def mark_done(self) -> None:
+        """Tells that the latest batch is done."""
+        self._num_done = self._num_taken
+
+    def give_back(self) -> None:
+        """A batch that was taken and is not marked as done comes again after resuming."""
+        self._num_taken = self._num_done
+
+
+class CTCDROCallback(Callback):
+    """Logs the weights of the groups, resumes loaders, and refuses settings under which CTC-DRO would go wrong.
+
+    Weights are logged as `weight/<group>`, every `log_every_n_steps` of the trainer. A module with several objectives
+    has `weight/<its attribute>/<group>`.
+
+    Example:
+        >>> trainer = Trainer(callbacks=[CTCDROCallback()], logger=False, enable_checkpointing=False)
+    """
+
+    def __init__(self) -> None:
+        self._objectives: dict[str, Objective] = {}
+        self._loaders: list[ResumableLoader] = []
+        self._states_to_load: list[dict[str, Any]] = []
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        found = {path: part for path, part in pl_module.named_modules() if isinstance(part, Objective)}
+        if not found:
+            raise ValueError(
+                f"{type(pl_module).__name__} must have an objective of ctcdro as an attribute, such as "
+                "`self.criterion = CTCDROLoss(…)`; it has none. Otherwise its weights would be in no checkpoint, and "
+                "validation would move them."
+            )
+        self._objectives = {"" if len(found) == 1 else f"{path}/": objective for path, objective in found.items()}
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._loaders = _resumable_loaders(trainer)
+        # Lightning loads the states of loaders as well, but not if `trainer.estimated_stepping_batches` was asked for.
+        if self._states_to_load and len(self._states_to_load) != len(self._loaders):
+            raise ValueError(
+                f"The checkpoint has the state of {len(self._states_to_load)} ResumableLoader(s), here are "
+                f"{len(self._loaders)}; batches would come twice. Train with the loaders of the run that saved it."
+            )
+        for loader, state in zip(self._loaders, self._states_to_load, strict=False):
+            loader.load_state_dict(state)
+        self._states_to_load = []
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._loaders = _resumable_loaders(trainer)  # others, with `reload_dataloaders_every_n_epochs`
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        for loader in self._loaders:
+            loader.mark_done()
+        # What is logged at other steps Lightning drops, after tens of milliseconds of work for a hundred groups.
+        if not trainer.log_every_n_steps or trainer.global_step % trainer.log_every_n_steps:
+            return
+        for prefix, objective in self._objectives.items():
+            names = objective.group_names or range(objective.num_groups)
+            weights = {f"weight/{prefix}{name}": w for name, w in zip(names, objective.weights, strict=True)}
+            pl_module.log_dict(weights, on_step=True, on_epoch=False, batch_size=1)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        # As Lightning counts it. `OnExceptionCheckpoint` comes after this: Lightning puts checkpoint callbacks last.
+        for loader in self._loaders:
+            loader.give_back()
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        checkpoint[CHECKPOINT_KEY] = [loader.state_dict() for loader in self._loaders]
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        if trainer.training:  # not for `trainer.test(ckpt_path=…)`
+            self._states_to_load = checkpoint.get(CHECKPOINT_KEY, [])
+
+
+def _resumable_loaders(trainer: Trainer) -> list[ResumableLoader]:
+    """Those of the training data, checked."""
+    found = []
+    for loader in _leaves(trainer.train_dataloader):
+        if isinstance(getattr(loader, "batch_sampler", None), PlannedBatchSampler):
+            raise ValueError(
+                f"`train_dataloader` has a {type(loader).__name__} with {type(loader.batch_sampler).__name__}, which "
+                "Lightning tells no epoch and cannot resume; the same batches would come in every epoch. Wrap it: "
+                "ctcdro.integrations.lightning.ResumableLoader(DataLoader(…))."
+            )
+        if isinstance(loader, ResumableLoader):
+            _check_ranks(loader.sampler, trainer)
+            found.append(loader)
+    return found
+
+
+def _leaves(loaders: Any) -> list[Any]:
+    """Lightning takes dictionaries and lists of loaders, also within each other."""
+    if isinstance(loaders, Mapping):
+        loaders = list(loaders.values())
+    if isinstance(loaders, list | tuple):
+        return [leaf for each in loaders for leaf in _leaves(each)]
+    return [loaders]
+
+
+def _check_ranks(sampler: PlannedBatchSampler, trainer: Trainer) -> None:
+    shares = trainer.distributed_sampler_kwargs or {"rank": 0, "num_replicas": 1}
+    expected = shares["rank"], shares["num_replicas"]
+    if sampler.rank_and_world_size != expected:
+        rank, world_size = sampler.rank_and_world_size
+        raise ValueError(
+            f"The sampler of `train_dataloader` has rank={rank}, world_size={world_size}, but the trainer rank "
+            f"{expected[0]} of {expected[1]}; batches would come twice, or never. Leave out `rank` and `world_size`."
+        )

@@ -1,0 +1,268 @@
+"""SpeechBrain: the robust loss in a `Brain`, length-matched batches in its loader, both in its checkpoints.
+
+What changes in a training script:
+
+    import ctcdro
+    from ctcdro.integrations.speechbrain import RobustCTCLoss, group_names, train_loader
+
+    names = group_names(train_data, "lang")
+    objective = ctcdro.ctc_dro(len(names), step_size=1e-4, smoothing=0.1, group_names=names)
+    hparams["ctc"] = RobustCTCLoss(objective, blank_index=0)
+
+    # in compute_objectives, in the place of speechbrain.nnet.losses.ctc_loss:
+    loss = self.hparams.ctc(log_probs, tokens, wav_lens, token_lens, batch.lang, stage)
+    # in on_stage_end, for the train_logger:
+    train_stats = {"loss": stage_loss, **self.hparams.ctc.stats()}
+
+    loader = train_loader(brain, train_data, brain.hparams.ctc, "lang", batch_duration=50.0)
+    brain.fit(epoch_counter, loader, valid_data)
+
+What one can rely on: only the training stage moves the weights; loss and sampler are in every checkpoint of the brain,
+and one saved in the middle of an epoch continues exactly, without loading the audio it skips; on several processes
+batches are shared out once, by the sampler, and all processes hold the same weights.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from speechbrain import Brain, Stage
+from speechbrain.dataio.batch import PaddedBatch
+from speechbrain.dataio.dataloader import SaveableDataLoader
+from speechbrain.dataio.dataset import DynamicItemDataset
+from speechbrain.utils.checkpoints import mark_as_loader, mark_as_saver, register_checkpoint_hooks
+from torch import Tensor, nn
+
+from ..ctc import ctc_losses
+from ..objectives import Objective
+from ..packing import Seconds
+from ..sampling import LengthMatchedBatchSampler
+
+logger = logging.getLogger(__name__)
+
+# What the sampler decides, so that a loader with one cannot be told.
+SAMPLER_DECIDES = ("batch_sampler", "batch_size", "drop_last", "sampler", "shuffle")
+
+# A brain clips gradients to this unless told otherwise. The sum of the losses of a batch has larger ones, and a clipped
+# batch of one group counts the same whatever the weight of its group.
+DEFAULT_MAX_GRAD_NORM = 5.0
+
+
+def group_names(dataset: DynamicItemDataset, group_key: str) -> list[str]:
+    """The groups of a dataset, sorted.
+
+    Example:
+        >>> data = {"a": {"lang": "tam"}, "b": {"lang": "ces"}, "c": {"lang": "tam"}}
+        >>> group_names(DynamicItemDataset(data), "lang")
+        ['ces', 'tam']
+    """
+    names = _column(dataset, "group_key", group_key)
+    for data_id, name in zip(dataset.data_ids, names, strict=True):
+        if not isinstance(name, str):
+            raise ValueError(
+                f"`group_key`: {group_key!r} must be a name; utterance {data_id!r} has {name!r}. Write it as text."
+            )
+    return sorted(set(names))
+
+
+class RobustCTCLoss(nn.Module):
+    """The CTC losses of a batch, weighed by an objective; called as `speechbrain.nnet.losses.ctc_loss` is, and with the
+    group of each utterance and the stage.
+
+    In other stages than training it is the plain sum of the losses, whatever the groups, and nothing moves. An
+    utterance whose transcript does not fit into its frames is left out, and counted in `num_skipped`.
+
+    Args:
+        objective: `ctcdro.ctc_dro(…)` or another, with its `group_names`.
+        blank_index: the label that stands for no output.
+
+    Example:
+        >>> from ctcdro import ctc_dro
+        >>> names = ["ces", "tam"]
+        >>> loss = RobustCTCLoss(ctc_dro(2, step_size=1e-3, smoothing=0.5, group_names=names), blank_index=0)
+        >>> log_probs = torch.zeros(2, 50, 20).log_softmax(-1)  # (utterances, frames, labels)
+        >>> tokens, wav_lens, token_lens = torch.ones(2, 10), torch.tensor([1.0, 0.8]), torch.tensor([0.5, 1.0])
+        >>> loss(log_probs, tokens.int(), wav_lens, token_lens, ["tam", "tam"], Stage.TRAIN).shape
+        torch.Size([])
+        >>> loss.stats()
+        {'weight/ces': 0.5, 'weight/tam': 0.5, 'num_skipped': 0}
+    """
+
+    def __init__(self, objective: Objective, blank_index: int = 0) -> None:
+        super().__init__()
+        if objective.group_names is None:
+            raise ValueError("`objective` must know its groups by name: make it with `group_names=…`.")
+        self.objective = objective
+        self.blank_index = blank_index
+        self._number_of = {name: number for number, name in enumerate(objective.group_names)}
+
+    @property
+    def group_names(self) -> list[str]:
+        return list(self._number_of)
+
+    @property
+    def weights(self) -> Tensor:
+        """(G,) the weight of each group."""
+        return self.objective.weights
+
+    @property
+    def num_skipped(self) -> Tensor:
+        """(G,) how many utterances were left out because CTC cannot fit them."""
+        return self.objective.num_skipped
+
+    def stats(self) -> dict[str, float]:
+        """Weights by name and how many utterances were left out, for the statistics of a `TrainLogger`."""
+        weights = zip(self.group_names, self.weights.tolist(), strict=True)
+        return {**{f"weight/{name}": weight for name, weight in weights}, "num_skipped": int(self.num_skipped.sum())}
+
+    def forward(
+        self,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lens: Tensor,
+        target_lens: Tensor,
+        groups: Sequence[str],
+        stage: Stage,
+    ) -> Tensor:
+        """The number to minimise.
+
+        Args:
+            log_probs: (B, T, C) log probabilities, as from `log_softmax`.
+            targets: (B, S) padded labels.
+            input_lens: (B,) frames of each utterance, relative to T.
+            target_lens: (B,) labels of each utterance, relative to S.
+            groups: (B,) the group of each utterance, by name, as a `PaddedBatch` holds them.
+            stage: as a `Brain` passes it.
+        """
+        if not isinstance(stage, Stage):
+            raise ValueError(f"`stage` must be the `Stage` that `compute_objectives` was called with; got {stage!r}.")
+        if not log_probs.ndim == 3 or not len(log_probs) == len(targets) == len(groups):
+            raise ValueError(
+                "`log_probs` must be (utterances, frames, labels), `targets` (utterances, labels), and `groups` a name "
+                f"for each utterance; got {tuple(log_probs.shape)}, {tuple(targets.shape)} and {len(groups)} groups."
+            )
+        for name, lens in (("input_lens", input_lens), ("target_lens", target_lens)):
+            if not lens.is_floating_point():
+                raise ValueError(
+                    f"`{name}` must be relative to the longest, from 0 to 1, as SpeechBrain has them; got {lens.dtype}."
+                )
+        losses = ctc_losses(
+            log_probs.transpose(0, 1),
+            targets,
+            (input_lens * log_probs.shape[1]).round().int(),
+            (target_lens * targets.shape[1]).round().int(),
+            self.blank_index,
+        )
+        # Here, not where modules are set to train or evaluate: a brain does not know of losses among its hparams.
+        self.objective.train(stage == Stage.TRAIN)
+        numbers = self._numbers(groups) if self.objective.training else torch.zeros(len(groups), dtype=torch.int64)
+        return self.objective(losses, numbers)
+
+    def _numbers(self, groups: Sequence[str]) -> Tensor:
+        if isinstance(groups, str | Tensor) or any(name not in self._number_of for name in groups):
+            raise ValueError(
+                f"`groups` must be names out of {', '.join(self._number_of)}, one for each utterance; got {groups!r}."
+            )
+        return torch.tensor([self._number_of[name] for name in groups])
+
+
+@register_checkpoint_hooks
+class PlannedDataLoader(SaveableDataLoader):  # type: ignore[misc]
+    """A `SaveableDataLoader` that keeps the state of its batch sampler, one of `ctcdro.sampling`, as JSON.
+
+    Its parent keeps the number of batches that came, and skips as many. The sampler's state leads to the same place at
+    no cost, with any number of processes, and is refused where data or options differ.
+    """
+
+    @mark_as_saver  # type: ignore[untyped-decorator]
+    def _save_position(self, path: Path) -> None:
+        # What the loop has taken: workers ask the sampler for batches ahead of time.
+        num_taken = None if self._speechbrain_iterator is None else self._speechbrain_iterator._num_yielded
+        Path(path).write_text(json.dumps(self.batch_sampler.state_dict(num_taken)), encoding="utf-8")
+
+    @mark_as_loader  # type: ignore[untyped-decorator]
+    def _load_position(self, path: Path, end_of_epoch: bool) -> None:
+        if end_of_epoch or self._speechbrain_iterator is not None:
+            return  # as its parent does: the next epoch begins, or the best checkpoint is loaded to be evaluated
+        saved = Path(path).read_text(encoding="utf-8")
+        if not saved.startswith("{"):
+            raise ValueError(
+                f"`{path}` was saved by a loader with other batches, of which {saved} came; they would be missed or "
+                "come twice. Start from a checkpoint at the end of an epoch."
+            )
+        self.batch_sampler.load_state_dict(json.loads(saved))
+
+
+def train_loader(
+    brain: Brain,
+    dataset: DynamicItemDataset,
+    loss: RobustCTCLoss,
+    group_key: str,
+    *,
+    batch_duration: Seconds = 50.0,
+    balance: float = 0.0,
+    seed: int = 0,
+    duration_key: str = "duration",
+    **loader_kwargs: Any,
+) -> PlannedDataLoader:
+    """A loader of length-matched batches for `brain.fit`, in the place of the training data.
+
+    It also tells the brain whose `set_epoch` to call, enters loader and loss in its checkpointer, and moves the loss to
+    its device. A brain takes a loader as it is, and does not share out its batches again.
+
+    Args:
+        brain: the brain that is going to be fitted.
+        dataset: the training data, with group and duration in its annotation, where no audio is needed to read them.
+        loss: its groups are those of the dataset.
+        group_key, duration_key: where the annotation has the group, by name, and the seconds of an utterance.
+        batch_duration, balance, seed: as for `ctcdro.LengthMatchedBatchSampler`.
+        **loader_kwargs: as for `torch.utils.data.DataLoader`, but for what the sampler decides: `num_workers`, ….
+    """
+    refused = [name for name in SAMPLER_DECIDES if name in loader_kwargs]
+    if refused:
+        raise ValueError(
+            f"`{refused[0]}={loader_kwargs[refused[0]]!r}` would change the batches, which `batch_duration`, `balance` "
+            "and `seed` decide. Leave it out of the options of the training loader."
+        )
+    names = group_names(dataset, group_key)
+    if names != sorted(loss.group_names):
+        raise ValueError(
+            f"`dataset` has the groups {', '.join(names)}, but `loss` {', '.join(loss.group_names)}; weights would go "
+            "to the wrong groups, or never move. Make its objective with `group_names(dataset, group_key)`."
+        )
+    number_of = {name: number for number, name in enumerate(loss.group_names)}
+    sampler = LengthMatchedBatchSampler(
+        durations=_column(dataset, "duration_key", duration_key),
+        groups=[number_of[name] for name in _column(dataset, "group_key", group_key)],
+        batch_duration=batch_duration,
+        balance=balance,
+        seed=seed,
+    )
+    if loss.objective.reduction == "sum" and brain.max_grad_norm <= DEFAULT_MAX_GRAD_NORM:
+        logger.warning(
+            f"`max_grad_norm` is {brain.max_grad_norm:g}, but the sum of the losses of a batch has large gradients; "
+            "where they are clipped, the weights of groups do not reach the model. Raise it, to 1000 say."
+        )
+    loader = PlannedDataLoader(dataset, batch_sampler=sampler, **{"collate_fn": PaddedBatch, **loader_kwargs})
+    brain.train_sampler = sampler
+    loss.to(brain.device)
+    if brain.checkpointer is not None:
+        brain.checkpointer.add_recoverable("ctcdro", loss)
+        brain.checkpointer.add_recoverable("dataloader-TRAIN", loader)  # the name that a brain gives to its own
+    return loader
+
+
+def _column(dataset: DynamicItemDataset, argument: str, key: str) -> list[Any]:
+    """An entry of the annotation, for each utterance; items that are computed might load audio."""
+    for data_id in dataset.data_ids:
+        if key not in dataset.data[data_id]:
+            raise ValueError(
+                f"`{argument}`: utterance {data_id!r} has no {key!r} in its annotation, only "
+                f"{', '.join(dataset.data[data_id])}. Add it to the JSON or CSV file; dynamic items are not looked at."
+            )
+    return [dataset.data[data_id][key] for data_id in dataset.data_ids]

@@ -1,0 +1,589 @@
+"""lhotse's own DataLoader habits, datasets and streams, with the samplers of `ctcdro.integrations.lhotse`."""
+
+from __future__ import annotations
+
+import itertools
+import runpy
+import sys
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import toy
+from lhotse import CutSet, MonoCut, SupervisionSegment
+from lhotse.dataset import DynamicCutSampler, IterableDatasetWrapper, RoundRobinSampler
+from lhotse.dataset.sampling.base import CutSampler
+from torch.utils.data import DataLoader, Dataset
+
+from ctcdro.integrations.lhotse import (
+    LengthMatchedCutSampler,
+    LengthMatchedStreamSampler,
+    choose,
+    group_numbers,
+)
+
+ROOT = Path(__file__).parents[2]
+TARGET = 50.0
+NAMES = ["ces", "pol", "ron"]
+MEANS = {"ces": 4.0, "pol": 7.5, "ron": 12.6, "rare": 6.0}
+
+
+def cut_of(number: int | str, duration: float, language: str | None) -> MonoCut:
+    spoken = SupervisionSegment(str(number), "recording", 0.0, duration, language=language)
+    return MonoCut(id=str(number), start=0.0, duration=duration, channel=0, supervisions=[spoken])
+
+
+class Stream:
+    """A corpus that is made up while it is read: it can be of any length, and counts what was read of it."""
+
+    def __init__(self, num_cuts: int, languages: list[str] = NAMES, seed: int = 0) -> None:
+        self.num_cuts, self.languages, self.seed = num_cuts, languages, seed
+        self.num_read = 0
+
+    def __iter__(self):
+        rng = np.random.default_rng(self.seed)
+        self.num_read = 0
+        for number in range(self.num_cuts):
+            language = self.languages[number % len(self.languages)]
+            self.num_read += 1
+            yield cut_of(number, float(np.clip(rng.normal(MEANS[language], MEANS[language] / 4), 0.5, 20.0)), language)
+
+
+def equally_long(num_cuts: int) -> CutSet:
+    """Groups with the same audio."""
+    rng = np.random.default_rng(0)
+    durations = np.repeat(rng.uniform(2.0, 12.0, -(-num_cuts // 3)), 3)
+    return CutSet.from_cuts(cut_of(n, float(durations[n]), NAMES[n % 3]) for n in range(num_cuts))
+
+
+def eager(cuts, **options) -> LengthMatchedCutSampler:
+    return LengthMatchedCutSampler(cuts, TARGET, **({"balance": 1.0} | options))
+
+
+def stream(cuts, buffer_size: int = 300, **options) -> LengthMatchedStreamSampler:
+    return LengthMatchedStreamSampler(cuts, **({"group_names": NAMES, "buffer_size": buffer_size} | options))
+
+
+@pytest.fixture(params=["eager", "stream"])
+def make(request):
+    """Makes a sampler of either kind over 600 cuts."""
+    cuts = Stream(600)
+    if request.param == "eager":
+        listed = CutSet.from_cuts(list(cuts))
+        return lambda **options: eager(listed, **options)
+    return lambda **options: stream(cuts, **options)
+
+
+def ids(batches) -> list[list[str]]:
+    return [[cut.id for cut in batch] for batch in batches]
+
+
+def totals(batches) -> np.ndarray:
+    return np.array([sum(cut.duration for cut in batch) for batch in batches])
+
+
+def share_within(batches) -> float:
+    return float(np.mean(np.abs(totals(batches) - TARGET) <= 0.02 * TARGET))
+
+
+def language(batch) -> str:
+    (name,) = {cut.supervisions[0].language for cut in batch}
+    return name
+
+
+# Training: the toy corpus as cuts
+
+
+class Loading(Dataset):
+    """A dataset as lhotse has them: a CutSet in, a batch out. It remembers what it had to load."""
+
+    def __init__(self) -> None:
+        self.corpus, self.loaded = toy.Toy(), []
+
+    def __getitem__(self, cuts: CutSet) -> toy.Batch:
+        self.loaded.append([cut.id for cut in cuts])
+        batch = toy.collate([self.corpus[int(cut.id)] for cut in cuts])
+        assert batch.groups.equal(group_numbers(cuts, toy.LANGUAGES))
+        return batch
+
+
+def toy_cuts() -> list[MonoCut]:
+    return [cut_of(n, spoken.duration, toy.LANGUAGES[spoken.group]) for n, spoken in enumerate(toy.Toy().utterances)]
+
+
+def toy_sampler(kind: str, **options) -> CutSampler:
+    if kind == "eager":
+        cuts = CutSet.from_cuts(toy_cuts())
+        return LengthMatchedCutSampler(cuts, toy.BATCH_DURATION, group_names=toy.LANGUAGES, **options)
+    return LengthMatchedStreamSampler(toy_cuts(), toy.LANGUAGES, toy.BATCH_DURATION, buffer_size=60, **options)
+
+
+class Run:
+    """The loop of a user, with all that is saved."""
+
+    def __init__(self, sampler: CutSampler) -> None:
+        self.sampler, self.dataset = sampler, Loading()
+        self.model, self.criterion = toy.make_model(), toy.make_criterion()
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=toy.LEARNING_RATE)
+        self.weights: list[torch.Tensor] = []
+
+    def train(self, num_epochs: int, stop_after: int = sys.maxsize) -> None:
+        loader = DataLoader(self.dataset, sampler=self.sampler, batch_size=None)
+        for epoch in range(self.sampler.epoch, num_epochs):
+            self.sampler.set_epoch(epoch)
+            for batch in loader:
+                self.optimiser.zero_grad()
+                toy.batch_loss(self.model, self.criterion, batch).backward()
+                self.optimiser.step()
+                self.weights.append(self.criterion.weights.clone())
+                if len(self.weights) == stop_after:
+                    return
+
+    def stateful(self) -> dict:
+        return {name: getattr(self, name) for name in ("model", "criterion", "optimiser", "sampler")}
+
+
+def test_weights_are_those_of_the_plain_loop():
+    run = Run(toy_sampler("eager"))
+    run.train(num_epochs=2)
+    torch.testing.assert_close(torch.stack(run.weights), toy.plain_loop())
+
+
+@pytest.mark.parametrize("kind", ["eager", "stream"])
+def test_a_run_stopped_in_the_middle_of_an_epoch_continues_exactly(kind, tmp_path):
+    whole = Run(toy_sampler(kind))
+    whole.train(num_epochs=2)
+    stop_after = len(whole.weights) // 2 + 7
+
+    stopped = Run(toy_sampler(kind))
+    stopped.train(num_epochs=2, stop_after=stop_after)
+    torch.save({name: part.state_dict() for name, part in stopped.stateful().items()}, tmp_path / "state.pt")
+    resumed = Run(toy_sampler(kind))
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    for name, part in resumed.stateful().items():
+        part.load_state_dict(state[name])
+    resumed.train(num_epochs=2)
+
+    assert stopped.dataset.loaded + resumed.dataset.loaded == whole.dataset.loaded  # and nothing else was loaded
+    assert torch.stack(stopped.weights + resumed.weights).equal(torch.stack(whole.weights))
+    for ours, theirs in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):
+        assert ours.equal(theirs)
+
+
+def _train_on_a_rank(rank: int, folder: str) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    seen = {}
+    for kind in ("eager", "stream"):
+        run = Run(toy_sampler(kind))
+        run.model = torch.nn.parallel.DistributedDataParallel(run.model)
+        run.train(num_epochs=2)
+        seen[kind] = {"ids": run.dataset.loaded, "weights": torch.stack(run.weights)}
+    seen["plain"] = {"weights": _plain_loop_on_a_rank()}
+    torch.save(seen, f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+def _plain_loop_on_a_rank() -> torch.Tensor:
+    """The plain loop with the sampler of the core, which shards itself, and gradients averaged."""
+    corpus, criterion = toy.Toy(), toy.make_criterion()
+    model = torch.nn.parallel.DistributedDataParallel(toy.make_model())
+    sampler = corpus.sampler()
+    optimiser = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
+    weights = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        for batch in DataLoader(corpus, batch_sampler=sampler, collate_fn=toy.collate):
+            optimiser.zero_grad()
+            toy.batch_loss(model, criterion, batch).backward()
+            optimiser.step()
+            weights.append(criterion.weights.clone())
+    return torch.stack(weights)
+
+
+def test_two_processes_agree_and_share_the_batches_of_one(tmp_path):
+    mp.spawn(_train_on_a_rank, args=(str(tmp_path),), nprocs=2)
+    first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
+    for kind in ("eager", "stream"):
+        assert first[kind]["weights"].equal(second[kind]["weights"])
+        alone = toy_sampler(kind)
+        batches = []
+        for epoch in range(2):
+            alone.set_epoch(epoch)
+            own = ids(alone)
+            batches += own + own[-2:-1] * (len(own) % 2) if kind == "stream" else own + own[:1] * (len(own) % 2)
+        in_turns = [batch for turn in zip(first[kind]["ids"], second[kind]["ids"], strict=True) for batch in turn]
+        assert in_turns == batches
+    torch.testing.assert_close(first["eager"]["weights"], first["plain"]["weights"])
+
+
+# What both samplers promise
+
+
+def test_every_cut_comes_once_an_epoch_in_batches_of_one_group(make):
+    sampler = make()
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        batches = list(sampler)
+        assert sorted(itertools.chain(*ids(batches)), key=int) == [str(n) for n in range(600)]
+        assert {language(batch) for batch in batches} == set(NAMES)
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 5])
+def test_ranks_are_in_step_and_lose_nothing(make, world_size):
+    alone = ids(make())
+    by_rank = [ids(make(rank=rank, world_size=world_size)) for rank in range(world_size)]
+    assert len({len(batches) for batches in by_rank}) == 1
+    in_turns = [batch for turn in zip(*by_rank, strict=True) for batch in turn]
+    assert in_turns[: len(alone)] == alone
+    assert all(batch in alone for batch in in_turns[len(alone) :])
+    assert len(in_turns) - len(alone) < world_size
+
+
+@pytest.mark.parametrize("sampler_of", [eager, stream])
+def test_ranks_are_in_step_where_they_are_more_than_the_batches(sampler_of):
+    cuts = [cut_of(number, 10.0, "pol") for number in range(5)]
+    by_rank = [ids(sampler_of(cuts, rank=rank, world_size=3)) for rank in range(3)]
+    assert [len(batches) for batches in by_rank] == [1, 1, 1]
+    assert all(sorted(batch) == list("01234") for (batch,) in by_rank)
+
+
+def test_epochs_and_seeds_differ_unless_not_shuffled(make):
+    def epoch(number, **options):
+        sampler = make(**options)
+        sampler.set_epoch(number)
+        return ids(sampler)
+
+    assert epoch(0) == epoch(0)
+    first, second = ({frozenset(batch) for batch in epoch(number)} for number in (0, 1))
+    assert len(first & second) < len(first) / 5
+    assert epoch(0, seed=1) != epoch(0)
+    assert epoch(1, shuffle=False) == epoch(0, shuffle=False) == epoch(0)
+
+
+@pytest.mark.parametrize("position", [0, 1, 40, 90, 1000])
+def test_a_state_continues_at_any_batch(make, position):
+    whole = make()
+    whole.set_epoch(3)
+    expected = ids(whole)
+    sampler = make()
+    sampler.set_epoch(3)
+    taken = ids(itertools.islice(sampler, position))
+    state = sampler.state_dict()
+
+    resumed = make()
+    resumed.load_state_dict(state)
+    resumed.set_epoch(3)
+    assert resumed.state_dict()["position"] == state["position"]
+    assert taken + ids(resumed) == expected
+    assert resumed.diagnostics.kept_cuts == whole.diagnostics.kept_cuts == 600
+    resumed.set_epoch(4)
+    whole.set_epoch(4)
+    assert ids(resumed) == ids(whole)  # the next epoch is a whole one
+    again = make()
+    again.load_state_dict(state)  # was not used up
+
+
+def test_a_state_continues_with_another_number_of_ranks(make):
+    taken = [make(rank=rank, world_size=2) for rank in (0, 1)]
+    before = [ids(itertools.islice(sampler, 15)) for sampler in taken]
+    resumed = make()
+    resumed.load_state_dict(taken[1].state_dict())
+    in_turns = [batch for turn in zip(*before, strict=True) for batch in turn]
+    assert in_turns + ids(resumed) == ids(make())
+
+
+def test_a_loaded_position_is_dropped_where_lhotse_drops_it(make):
+    sampler = make()
+    ids(itertools.islice(sampler, 5))
+    resumed = make()
+    resumed.load_state_dict(sampler.state_dict())
+    resumed.allow_iter_to_reset_state()
+    assert ids(resumed) == ids(make())
+
+
+class Numbers(Dataset):
+    def __getitem__(self, cuts: CutSet) -> list[int]:
+        return [int(cut.id) for cut in cuts]
+
+
+def test_batches_asked_for_ahead_of_time_by_workers_are_not_lost(make):
+    expected = list(DataLoader(Numbers(), sampler=make(), batch_size=None))
+    sampler = make()
+    taken = list(itertools.islice(DataLoader(Numbers(), sampler=sampler, batch_size=None, num_workers=2), 10))
+    resumed = make()
+    resumed.load_state_dict(sampler.state_dict(num_taken=10))
+    assert sampler.state_dict()["position"] > 10
+    assert taken + list(DataLoader(Numbers(), sampler=resumed, batch_size=None)) == expected
+
+
+def is_short(cut: MonoCut) -> bool:
+    return cut.duration < 10.0
+
+
+def test_filters_and_maps_of_lhotse_apply(make):
+    sampler = make()
+    sampler.filter(is_short)
+    sampler.map(lambda cuts: cuts.modify_ids(lambda name: f"mapped-{name}"))
+    seen = [cut for batch in sampler for cut in batch]
+    kept = [cut.id for cut in Stream(600) if is_short(cut)]
+    assert sorted(cut.id for cut in seen) == sorted(f"mapped-{number}" for number in kept)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_the_samplers_work_in_an_iterable_dataset(make, num_workers):
+    wrapped = IterableDatasetWrapper(Numbers(), make())
+    loader = DataLoader(wrapped, batch_size=None, num_workers=num_workers)
+    for epoch in range(2):
+        wrapped.set_epoch(epoch)
+        expected = make()
+        expected.set_epoch(epoch)
+        assert list(loader) == [[int(cut.id) for cut in batch] for batch in expected]
+
+
+# The eager sampler
+
+
+def test_equal_shares_are_the_default_as_in_the_core():
+    corpus = toy.Toy()
+    sampler = toy_sampler("eager")
+    assert [[int(number) for number in batch] for batch in ids(sampler)] == list(corpus.sampler())
+    assert len(sampler) == len(DataLoader(Numbers(), sampler=sampler, batch_size=None)) == len(corpus.sampler())
+    assert sampler.num_cuts == 240
+
+
+# The stream
+
+
+def test_groups_come_in_rounds_while_all_have_cuts():
+    batches = list(stream(equally_long(3000)))
+    rounds = [language(batch) for batch in batches]
+    complete = len(rounds) // 3 - 5
+    assert all(set(rounds[3 * n : 3 * n + 3]) == set(NAMES) for n in range(complete))
+    assert len({tuple(rounds[3 * n : 3 * n + 3]) for n in range(complete)}) == 6  # in random order
+
+
+def test_totals_are_matched_as_well_as_by_the_eager_sampler_and_better_than_by_lhotse():
+    cuts = list(Stream(6000))
+    ours, planned = list(stream(cuts, buffer_size=1000)), list(eager(cuts))
+    of_lhotse = list(
+        RoundRobinSampler(
+            *(
+                DynamicCutSampler(CutSet(own), max_duration=TARGET, shuffle=True)
+                for own in ([cut for cut in cuts if cut.supervisions[0].language == name] for name in NAMES)
+            )
+        )
+    )
+    assert share_within(ours) > 0.95
+    assert share_within(ours) > share_within(planned) - 0.03
+    assert share_within(of_lhotse) < 0.5
+    assert totals(ours).std() < 0.5 < 2.0 < totals(of_lhotse).std()
+
+
+def test_a_flood_of_one_group_fills_no_memory_and_leaves_a_rare_one_its_turns():
+    languages = ["ces"] * 39 + ["rare"]
+    cuts, buffer_size = Stream(20_000, languages), 400
+    num_given, batches = 0, []
+    for batch in stream(cuts, buffer_size, group_names=["ces", "rare"]):
+        assert cuts.num_read - num_given <= buffer_size
+        num_given += len(batch)
+        batches.append(batch)
+    assert num_given == 20_000
+    rare = [number for number, batch in enumerate(batches) if language(batch) == "rare"]
+    assert share_within([batches[number] for number in rare]) > 0.9
+    quarters = Counter(4 * number // len(batches) for number in rare)
+    assert len(quarters) == 4
+    assert max(quarters.values()) < 2 * min(quarters.values())
+
+
+def test_a_stream_sorted_by_group_still_gives_every_cut_in_bounded_memory():
+    cuts = Stream(3000, sorted(NAMES * 1000))
+    num_given, batches = 0, []
+    for batch in stream(cuts):
+        assert cuts.num_read - num_given <= 300
+        num_given += len(batch)
+        batches.append(batch)
+    assert num_given == 3000
+    assert share_within(batches) > 0.9
+
+
+def test_a_buffer_too_small_for_a_batch_is_told_of_and_goes_on(caplog):
+    batches = list(stream(Stream(300), buffer_size=4))
+    assert sum(len(batch) for batch in batches) == 300
+    assert caplog.text.count("`buffer_size` of 4 cuts") == 1
+
+
+def test_memory_does_not_grow_with_the_stream():
+    def peak(num_cuts: int) -> int:
+        tracemalloc.start()
+        for _ in stream(Stream(num_cuts)):
+            pass
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(1000)  # what is made once
+    assert peak(5000) < 1.1 * peak(1000)
+
+
+def test_an_utterance_longer_than_a_batch_is_a_batch_of_its_own():
+    cuts = [*Stream(300), cut_of("long", 70.0, "pol")]
+    assert ["long"] in ids(stream(cuts))
+    assert ["long"] in ids(stream(cuts[::-1], buffer_size=100))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_choice_fills_the_batch_if_any_choice_does(seed):
+    rng = np.random.default_rng(seed)
+    durations = sorted(rng.uniform(3.0, 20.0, 9).tolist())
+    first = int(rng.integers(9))
+    chosen = choose(durations, first, TARGET)
+    assert chosen[0] == first
+    assert len(set(chosen)) == len(chosen)
+    others = [place for place in range(9) if place != first]
+    sums = [
+        durations[first] + sum(durations[place] for place in rest)
+        for size in range(9)
+        for rest in itertools.combinations(others, size)
+    ]
+    best = min(abs(total - TARGET) for total in sums)
+    assert abs(sum(durations[place] for place in chosen) - TARGET) <= max(best, 0.004 * TARGET) + 0.2
+
+
+@pytest.fixture
+def shar_folder(tmp_path) -> Path:
+    CutSet.from_cuts(Stream(600)).to_shar(tmp_path, fields={}, shard_size=50)
+    return tmp_path
+
+
+def test_shards_are_shuffled_by_the_epoch_so_that_a_new_process_resumes(shar_folder):
+    def of_epoch(epoch):
+        cuts = CutSet.from_shar(in_dir=shar_folder, shuffle_shards=True)
+        sampler = stream(CutSet.mux(cuts.filter(is_short), equally_long(30)), buffer_size=100)
+        sampler.set_epoch(epoch)
+        return sampler
+
+    sampler = of_epoch(2)
+    expected = ids(sampler)
+    taken = ids(itertools.islice(sampler, 40))
+    assert expected[:40] == taken
+    resumed = of_epoch(0)
+    resumed.load_state_dict(sampler.state_dict())
+    assert taken + ids(resumed) == expected
+    assert ids(of_epoch(1))[0] != expected[0]
+
+
+def test_workers_share_the_shards_among_them(shar_folder):
+    cuts = CutSet.from_shar(in_dir=shar_folder, split_for_dataloading=True)
+    sampler = stream(cuts, buffer_size=100, rank=0, world_size=1)
+    loader = DataLoader(IterableDatasetWrapper(Numbers(), sampler), batch_size=None, num_workers=2)
+    assert sorted(itertools.chain(*loader)) == list(range(600))
+
+
+# Mistakes
+
+
+def test_a_cut_without_language_is_named():
+    for cut in (cut_of("a7", 3.0, None), MonoCut("a7", 0.0, 3.0, 0)):
+        with pytest.raises(ValueError, match=r"cut 'a7' has no .*`group_of`"):
+            eager([cut])
+        with pytest.raises(ValueError, match=r"cut 'a7' has no .*`group_of`"):
+            list(stream([cut]))
+
+
+def test_a_group_that_was_not_named_is_told_of():
+    cut = cut_of("a7", 3.0, "khm")
+    for call in (
+        lambda: list(stream([cut])),
+        lambda: eager([cut], group_names=NAMES),
+        lambda: group_numbers([cut], NAMES),
+    ):
+        with pytest.raises(ValueError, match=r"`group_names` has no 'khm', the group of cut 'a7' \(it has: ces, pol"):
+            call()
+
+
+def test_a_group_that_never_came_is_told_of(caplog):
+    list(stream(Stream(300), group_names=[*NAMES, "khm"]))
+    assert "not in the stream: khm" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_duration": 0.0}, "`batch_duration` must be a positive"),
+        ({"buffer_size": 0}, "`buffer_size` must be a whole number"),
+        ({"group_names": "ces"}, "`group_names` must be different names"),
+        ({"seed": "trng"}, "`seed` must be a whole number"),
+        ({"rank": 1}, "`rank` and `world_size` go together"),
+        ({"rank": 2, "world_size": 2}, "`rank` and `world_size` go together"),
+        ({"cuts": iter([])}, "`cuts` must give the cuts again"),
+    ],
+)
+def test_wrong_arguments_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        stream(**({"cuts": []} | options))
+
+
+def test_the_eager_sampler_refuses_what_it_cannot_plan():
+    with pytest.raises(ValueError, match="use `LengthMatchedStreamSampler`"):
+        eager(CutSet(Stream(10)))
+    with pytest.raises(ValueError, match="`shuffle=False` repeats"):
+        eager(list(Stream(10)), balance=0.0, shuffle=False)
+    with pytest.raises(ValueError, match="none of 10 is left"):
+        list(eager(list(Stream(10))).filter(lambda cut: False))
+
+
+def test_the_eager_sampler_refuses_to_come_once_for_each_worker():
+    loader = DataLoader(IterableDatasetWrapper(Numbers(), eager(list(Stream(60)))), batch_size=None, num_workers=2)
+    with pytest.raises(ValueError, match="each worker of an `IterableDatasetWrapper` would give all"):
+        list(loader)
+
+
+def test_a_state_of_other_options_is_refused(make):
+    state = make().state_dict()
+    with pytest.raises(ValueError, match="seed was 0, here it is 1"):
+        make(seed=1).load_state_dict(state)
+    with pytest.raises(ValueError, match="must come from"):
+        make().load_state_dict(DynamicCutSampler(CutSet(Stream(3)), max_duration=9.0).state_dict())
+
+
+def test_a_state_of_other_cuts_is_refused():
+    with pytest.raises(ValueError, match=r"cuts was .* here it is"):
+        eager(list(Stream(600, seed=1))).load_state_dict(eager(list(Stream(600))).state_dict())
+
+
+@pytest.mark.parametrize("other", [Stream(90), list(Stream(600))[::-1]])
+def test_another_stream_is_noticed_when_resuming(other):
+    sampler = stream(Stream(600), buffer_size=100)
+    ids(itertools.islice(sampler, 20))
+    resumed = stream(other, buffer_size=100)
+    resumed.load_state_dict(sampler.state_dict())
+    with pytest.raises(ValueError, match="cuts of this stream are not those"):
+        list(resumed)
+
+
+# The example and the benchmark
+
+
+def test_the_example_changes_under_ten_lines_and_favours_the_noisy_language(capsys):
+    path = ROOT / "examples" / "lhotse_ctc.py"
+    assert sum(line.endswith("# ctcdro") for line in path.read_text().splitlines()) == 6 < 10
+    clear, plain, noisy = runpy.run_path(str(path))["main"](num_epochs=3).tolist()
+    assert noisy > plain > clear
+    assert capsys.readouterr().out.count("noisy") == 3
+
+
+def test_the_benchmark_runs_on_small_streams(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import lhotse_stream
+
+    figures = {name: lhotse_stream.measure(name, 2000, 500) for name in lhotse_stream.SAMPLERS}
+    ours = figures.pop("LengthMatchedStreamSampler")
+    assert ours["num_seen"] == 2000
+    assert ours["single"] == 1.0
+    assert ours["within"] > 0.8 > 0.2 > figures["lhotse's DynamicBucketingSampler"]["within"]
+    assert lhotse_stream.in_a_process("resuming", 2000, 500)["num_read"] > 500

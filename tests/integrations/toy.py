@@ -1,0 +1,154 @@
+"""A corpus of three made-up languages, a small model, and the plain loops that the toolkits are compared with.
+
+An utterance is a row of symbols, each spoken for a few frames. The languages differ in length, in symbols and in noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader, Dataset
+
+import ctcdro
+
+LANGUAGES = ("clear", "plain", "noisy")
+NOISE = (0.2, 0.5, 0.9)
+SYMBOLS_AN_UTTERANCE = ((3, 8), (4, 14), (8, 20))
+NUM_SYMBOLS = 6  # of each language
+NUM_LABELS = 1 + NUM_SYMBOLS * len(LANGUAGES)
+FRAMES_A_SECOND = 25
+BATCH_DURATION = 12.0  # seconds
+STEP_SIZE, SMOOTHING = 1e-3, 0.5
+LEARNING_RATE = 1e-2
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """An utterance."""
+
+    frames: Tensor  # (T, NUM_LABELS)
+    labels: Tensor  # (S,)
+    group: int
+
+    @property
+    def duration(self) -> float:
+        return len(self.frames) / FRAMES_A_SECOND
+
+
+class Toy(Dataset):
+    """The corpus; the same seed gives the same."""
+
+    def __init__(self, num_utterances: int = 240, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.utterances = []
+        for number in range(num_utterances):
+            group = number % len(LANGUAGES)
+            num_symbols = rng.integers(*SYMBOLS_AN_UTTERANCE[group])
+            labels = 1 + NUM_SYMBOLS * group + rng.integers(NUM_SYMBOLS, size=num_symbols)
+            spoken = np.repeat(labels, rng.integers(3, 7, size=num_symbols))
+            frames = np.eye(NUM_LABELS)[spoken] + NOISE[group] * rng.standard_normal((len(spoken), NUM_LABELS))
+            self.utterances.append(Spoken(torch.tensor(frames, dtype=torch.float32), torch.tensor(labels), group))
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def __getitem__(self, index: int) -> Spoken:
+        return self.utterances[index]
+
+    @property
+    def durations(self) -> list[float]:
+        return [utterance.duration for utterance in self.utterances]
+
+    @property
+    def groups(self) -> list[int]:
+        return [utterance.group for utterance in self.utterances]
+
+    def sampler(self, **options) -> ctcdro.LengthMatchedBatchSampler:
+        return ctcdro.LengthMatchedBatchSampler(self.durations, self.groups, BATCH_DURATION, **options)
+
+
+@dataclass
+class Batch:
+    frames: Tensor  # (B, T, NUM_LABELS)
+    labels: Tensor  # (B, S)
+    num_frames: Tensor  # (B,)
+    num_labels: Tensor  # (B,)
+    groups: Tensor  # (B,)
+
+
+def collate(utterances: list[Spoken]) -> Batch:
+    return Batch(
+        frames=pad_sequence([each.frames for each in utterances], batch_first=True),
+        labels=pad_sequence([each.labels for each in utterances], batch_first=True),
+        num_frames=torch.tensor([len(each.frames) for each in utterances]),
+        num_labels=torch.tensor([len(each.labels) for each in utterances]),
+        groups=torch.tensor([each.group for each in utterances]),
+    )
+
+
+def make_model(seed: int = 0) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(NUM_LABELS, 32), nn.ReLU(), nn.Linear(32, NUM_LABELS))
+
+
+def make_criterion() -> ctcdro.CTCDROLoss:
+    return ctcdro.CTCDROLoss(len(LANGUAGES), STEP_SIZE, SMOOTHING, group_names=LANGUAGES)
+
+
+def batch_loss(model: nn.Module, criterion: ctcdro.CTCDROLoss, batch: Batch) -> Tensor:
+    log_probs = model(batch.frames).log_softmax(-1).transpose(0, 1)
+    return criterion(log_probs, batch.labels, batch.num_frames, batch.num_labels, batch.groups)
+
+
+def plain_loop(num_epochs: int = 2, **options) -> Tensor:
+    """(batches, G): the weights after each batch of the plain loop; `options` are the sampler's."""
+    corpus, model, criterion = Toy(), make_model(), make_criterion()
+    sampler = corpus.sampler(**options)
+    loader = DataLoader(corpus, batch_sampler=sampler, collate_fn=collate)
+    optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    weights = []
+    for epoch in range(num_epochs):
+        sampler.set_epoch(epoch)
+        for batch in loader:
+            optimiser.zero_grad()
+            batch_loss(model, criterion, batch).backward()
+            optimiser.step()
+            weights.append(criterion.weights.clone())
+    return torch.stack(weights)
+
+
+def loop_of_two(num_epochs: int = 2, first_epoch: int = 0, **options) -> Tensor:
+    """(turns, G): the weights after each turn of two processes, as one process works them out.
+
+    Both batches of a turn enter before the update, both count with the new weights, and gradients are averaged.
+    """
+    corpus, model = Toy(), make_model()
+    sampler = corpus.sampler(**options)
+    optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    num_groups = len(LANGUAGES)
+    weights, waiting, history = torch.full((num_groups,), 1 / num_groups), [[] for _ in LANGUAGES], []
+    for epoch in range(first_epoch, first_epoch + num_epochs):
+        plan = list(sampler.plan(epoch))
+        plan += plan[: len(plan) % 2]  # the last turn is filled by starting over
+        for turn in zip(plan[::2], plan[1::2], strict=True):
+            sums = []
+            for indices in turn:
+                batch = collate([corpus[index] for index in indices])
+                log_probs = model(batch.frames).log_softmax(-1).transpose(0, 1)
+                losses = ctcdro.ctc_losses(log_probs, batch.labels, batch.num_frames, batch.num_labels)
+                sums.append((int(batch.groups[0]), losses.sum()))
+                waiting[sums[-1][0]].append(sums[-1][1].item())
+            if all(waiting):
+                means = torch.tensor([sum(of_group) / len(of_group) for of_group in waiting])
+                weights = ctcdro.smoothed_update(weights, means, step_size=STEP_SIZE, smoothing=SMOOTHING)
+                waiting = [[] for _ in LANGUAGES]
+            history.append(weights)
+            optimiser.zero_grad()
+            (sum(num_groups * weights[group] * total for group, total in sums) / 2).backward()
+            optimiser.step()
+    return torch.stack(history)
