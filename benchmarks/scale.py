@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import torch
 import torch.distributed
-import torch.multiprocessing
+from torch.multiprocessing.spawn import spawn
 
 from ctcdro import ctc_dro, on_host
 from ctcdro.sampling import order
@@ -157,7 +157,7 @@ def _seconds_a_call(num_groups: int, num_calls: int = 300) -> float:
 def _seconds_to_pool(num_groups: int, num_ranks: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         place = os.path.join(folder, "seconds")
-        torch.multiprocessing.spawn(_pool, (num_ranks, num_groups, place), nprocs=num_ranks)
+        spawn(_pool, (num_ranks, num_groups, place), nprocs=num_ranks)
         return float(np.load(place + ".npy"))
 
 

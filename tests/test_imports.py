@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "objectives": {"ctc", "on_device", "on_host", "weights"},
     "planned": {"packing"},
     "sampling": {"packing", "planned"},
+    "streamed": {"packing"},
     "__init__": {"ctc", "objectives", "sampling", "utterance", "weights"},
     "progress": set(),
     "data/__init__": set(),
@@ -157,7 +158,16 @@ MAY_IMPORT = {
     },
     "integrations/__init__": set(),
     **{
-        f"integrations/{toolkit}": {"ctc", "metrics", "objectives", "packing", "planned", "sampling", "utterance"}
+        f"integrations/{toolkit}": {
+            "ctc",
+            "metrics",
+            "objectives",
+            "packing",
+            "planned",
+            "sampling",
+            "streamed",
+            "utterance",
+        }
         for toolkit in ("espnet", "hf_trainer", "lhotse", "lightning", "speechbrain")
     },
     "cli": {

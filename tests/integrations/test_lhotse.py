@@ -23,7 +23,6 @@ from torch.utils.data import DataLoader, Dataset
 from ctcdro.integrations.lhotse import (
     LengthMatchedCutSampler,
     LengthMatchedStreamSampler,
-    choose,
     group_numbers,
 )
 
@@ -434,24 +433,6 @@ def test_an_utterance_longer_than_a_batch_is_a_batch_of_its_own():
     cuts = [*Stream(300), cut_of("long", 70.0, "pol")]
     assert ["long"] in ids(stream(cuts))
     assert ["long"] in ids(stream(cuts[::-1], buffer_size=100))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_choice_fills_the_batch_if_any_choice_does(seed):
-    rng = np.random.default_rng(seed)
-    durations = sorted(rng.uniform(3.0, 20.0, 9).tolist())
-    first = int(rng.integers(9))
-    chosen = choose(durations, first, TARGET)
-    assert chosen[0] == first
-    assert len(set(chosen)) == len(chosen)
-    others = [place for place in range(9) if place != first]
-    sums = [
-        durations[first] + sum(durations[place] for place in rest)
-        for size in range(9)
-        for rest in itertools.combinations(others, size)
-    ]
-    best = min(abs(total - TARGET) for total in sums)
-    assert abs(sum(durations[place] for place in chosen) - TARGET) <= max(best, 0.004 * TARGET) + 0.2
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ class _Recognised:
     hyp_lang: str | None = None
 
 
-class RobustTrainer(Trainer):  # type: ignore[misc]
+class RobustTrainer(Trainer):
     """A `Trainer` that minimises a robust objective, on batches of a sampler of this package.
 
     For models with CTC logits, and models with an encoder and a decoder. For others override `utterance_losses`, or
@@ -425,7 +425,7 @@ class RobustTrainer(Trainer):  # type: ignore[misc]
             )
 
 
-class RobustSeq2SeqTrainer(RobustTrainer, Seq2SeqTrainer):  # type: ignore[misc]
+class RobustSeq2SeqTrainer(RobustTrainer, Seq2SeqTrainer):
     """`RobustTrainer` for models that generate text, as Whisper.
 
     With `predict_with_generate=True`, `eval_loss` is the model's own: a mean over tokens.

@@ -172,7 +172,7 @@ class RobustCTCLoss(nn.Module):
 
 
 @register_checkpoint_hooks
-class PlannedDataLoader(SaveableDataLoader):  # type: ignore[misc]
+class PlannedDataLoader(SaveableDataLoader):
     """A `SaveableDataLoader` that keeps the state of its batch sampler, one of `ctcdro.sampling`, as JSON.
 
     Its parent keeps the number of batches that came, and skips as many. The sampler's state leads to the same place at
