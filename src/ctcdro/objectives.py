@@ -408,7 +408,7 @@ class CTCDRO(Objective):
         *,
         exponent: Exponent,
         reduction: Reduction,
-        loss_scales: Sequence[float] | None,
+        loss_scales: Sequence[float] | None = None,
         **shared: Unpack[Shared],
     ) -> None:
         super().__init__(num_groups, reduction=reduction, **shared)

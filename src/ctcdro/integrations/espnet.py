@@ -57,7 +57,7 @@ NAME = "ctcdro"
 OPTION_PREFIX = "dro_"
 
 
-class CTCDROTask(ASRTask):  # type: ignore[misc]
+class CTCDROTask(ASRTask):
     """ESPnet2's ASR task, with one more `ctc_type` and one more `batch_type`.
 
     Example:
@@ -197,7 +197,7 @@ def make_robust(model: ESPnetASRModel, settings: Settings) -> None:
     model.register_forward_hook(report_weights)
 
 
-class RobustCTC(CTC):  # type: ignore[misc]
+class RobustCTC(CTC):
     """ESPnet's CTC module with the loss of CTC-DRO in training, and its own everywhere else.
 
     Args:
@@ -246,7 +246,7 @@ def _names_as_bytes(module: torch.nn.Module, state: dict[str, Any], prefix: str,
         state[key] = state[key].to(torch.uint8)
 
 
-class KeySampler(AbsSampler):  # type: ignore[misc]
+class KeySampler(AbsSampler):
     """A sampler of this package as one of ESPnet: batches of utterance ids, those of an epoch by `generate`.
 
     Args:
