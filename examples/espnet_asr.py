@@ -30,6 +30,7 @@ ctc_conf:
 batch_type: ctcdro              # ctcdro
 batch_duration: 20.0            # ctcdro
 batch_rate: {FRAMES_A_SECOND}   # ctcdro
+grad_clip: 1000.0               # ctcdro
 token_type: word
 token_list: [<blank>, {", ".join(f"s{symbol}" for symbol in range(NUM_FEATURES))}, <unk>, <sos/eos>]
 optim: adam

@@ -505,6 +505,12 @@ def test_sum_beside_a_decoder_is_warned_of(data, tmp_path, caplog):
     assert "Set dro_reduction: mean" in caplog.text
 
 
+@pytest.mark.parametrize(("grad_clip", "warns"), [(5.0, True), (1000.0, False)])
+def test_clipping_that_would_undo_the_weights_is_warned_of(grad_clip, warns, data, tmp_path, caplog):
+    run(data, tmp_path, max_epoch=1, num_iters_per_epoch=1, grad_clip=grad_clip)
+    assert ("`grad_clip` is 5, but" in caplog.text) == warns
+
+
 def test_steps_may_be_written_without_a_point(data, tmp_path):
     conf = CTC | {"dro_step_size": "1e-3"}  # as YAML reads 1e-3
     run(data, tmp_path, max_epoch=1, num_iters_per_epoch=1, ctc_conf=conf)

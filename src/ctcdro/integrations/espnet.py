@@ -56,6 +56,9 @@ NAME = "ctcdro"
 
 OPTION_PREFIX = "dro_"
 
+# A limit this low is reached by nearly every batch whose losses are summed. ESPnet's default is 5.
+LOW_GRAD_CLIP = 10.0
+
 
 class CTCDROTask(ASRTask):
     """ESPnet2's ASR task, with one more `ctc_type` and one more `batch_type`.
@@ -102,6 +105,7 @@ class CTCDROTask(ASRTask):
         model = super().build_model(args)
         if settings is not None:
             make_robust(model, settings)
+            _warn_of_clipping(args, settings)
         return model
 
     @classmethod
@@ -153,6 +157,17 @@ class Settings:
     utt2category: str
     groups: list[str]
     reduction: Reduction = "sum"
+
+
+def _warn_of_clipping(args: argparse.Namespace, settings: Settings) -> None:
+    limit = getattr(args, "grad_clip", 0)  # a model that is loaded has none
+    is_step_of_few_groups = getattr(args, "accum_grad", 1) < len(settings.groups)
+    if settings.reduction == "sum" and is_step_of_few_groups and 0 < limit <= LOW_GRAD_CLIP:
+        logging.warning(
+            f"`grad_clip` is {limit:g}, but the sum of the losses of a batch has large gradients; where they are "
+            "clipped, the weights of groups do not reach the model. Raise it, to 1000 say, or let a step have batches "
+            "of all groups (`accum_grad`)."
+        )
 
 
 def make_robust(model: ESPnetASRModel, settings: Settings) -> None:

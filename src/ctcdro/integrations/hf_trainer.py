@@ -375,11 +375,14 @@ class RobustTrainer(Trainer):
             given = getattr(self.args, name)
             if given != expected:
                 raise ValueError(f"`{name}` must be {expected!r}; got {given!r}, but {why}")
-        if self.objective.reduction == "sum" and 0 < (self.args.max_grad_norm or 0) <= LOW_GRAD_NORM:
+        batches_a_step = self.args.gradient_accumulation_steps * self.args.world_size
+        is_clipped = self.objective.reduction == "sum" and 0 < (self.args.max_grad_norm or 0) <= LOW_GRAD_NORM
+        if is_clipped and batches_a_step < self.objective.num_groups:
             logger.warning(
                 f"`max_grad_norm` is {self.args.max_grad_norm:g}, but the sum of the losses of a batch has large "
                 "gradients; where they are clipped, the weights of groups do not reach the model. Set it to 0 (none), "
-                "or high enough to be the exception."
+                "or high enough to be the exception, or let a step have batches of all groups "
+                "(`gradient_accumulation_steps`)."
             )
         is_generating = getattr(self.args, "predict_with_generate", False)
         if isinstance(self.compute_metrics, ErrorRates) and self._has_decoder and not is_generating:

@@ -243,7 +243,8 @@ def train_loader(
         balance=balance,
         seed=seed,
     )
-    if loss.objective.reduction == "sum" and brain.max_grad_norm <= DEFAULT_MAX_GRAD_NORM:
+    is_clipped = loss.objective.reduction == "sum" and brain.max_grad_norm <= DEFAULT_MAX_GRAD_NORM
+    if is_clipped and brain.grad_accumulation_factor < loss.objective.num_groups:
         logger.warning(
             f"`max_grad_norm` is {brain.max_grad_norm:g}, but the sum of the losses of a batch has large gradients; "
             "where they are clipped, the weights of groups do not reach the model. Raise it, to 1000 say."

@@ -1,0 +1,1 @@
+"""Makes `hostile` known to the tests beside it."""
