@@ -4,6 +4,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -341,3 +342,18 @@ def test_two_processes_have_the_weights_of_one(dataset, tmp_path):
     for here, there in zip(one, two, strict=True):
         assert there["weights"] == pytest.approx(here["weights"], rel=1e-4)
         assert there["losses"] == pytest.approx(here["losses"], rel=1e-4)
+
+
+def test_two_processes_go_on_to_the_same_bytes(dataset, tmp_path):
+    whole = config(dataset)
+    whole.write(tmp_path / "whole.yaml")
+    for name in ("whole", "stopped"):
+        done = launched(2, tmp_path / "whole.yaml", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    # As if it had been killed after the checkpoint of step 9: what came later is not there.
+    stopped = RunFolder(tmp_path / "stopped")
+    for later in (stopped.model, stopped.checkpoints / "000000012"):
+        shutil.rmtree(later)
+    done = launched(2, tmp_path / "whole.yaml", tmp_path / "stopped")
+    assert done.returncode == 0, done.stderr
+    assert ended(tmp_path / "stopped") == ended(tmp_path / "whole")

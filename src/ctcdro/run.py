@@ -7,11 +7,11 @@ numbers of `Progress`. What a configuration tells is not.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from .feature_cache import FeatureCache, speech_dataset
 from .model import Recogniser, build
 from .planned import PlannedBatchSampler
 from .progress import Track, untracked
-from .runfolder import RunFolder, about_this_run, forget_after, write_json
+from .runfolder import RunFolder, about_this_run, forget_after, read_about, write_json
 from .stream import BatchStream
 from .tensors import tensors_digest
 from .utterance import Groups, Manifest
@@ -279,7 +279,16 @@ def resume(run: Run) -> None:
     run.accelerator.wait_for_everyone()
     if checkpoint is None:
         return
-    tensors, values = checkpoint.tensors, checkpoint.values
+    try:
+        _bring_back(run, checkpoint.tensors, checkpoint.values)
+    except (KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:  # all its digests are right
+        raise ValueError(
+            f"{run.folder.checkpoints}: the checkpoint of step {checkpoint.step} is of another run or version "
+            f"({error!r:.500}). Remove it, to go on from the one before."
+        ) from error
+
+
+def _bring_back(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
     changed = [name for name, digest in run.given.items() if values["given"].get(name) != digest]
     if changed:
         raise ValueError(
@@ -306,7 +315,7 @@ def _generator_state(device: torch.device) -> Tensor:
 
 def _set_generator_state(state: Tensor, device: torch.device) -> None:
     size = len(torch.get_rng_state())
-    torch.set_rng_state(state[:size])
+    torch.set_rng_state(state[:size].clone())  # torch crashes on a part of a larger tensor
     if device.type == "cuda":
         torch.cuda.set_rng_state(state[size:], device)
 
@@ -325,7 +334,7 @@ def finish(run: Run) -> None:
     if run.accelerator.is_main_process:
         if not run.folder.best.exists():
             raise ValueError(f"{run.folder.path}: no epoch had a finite loss on the development data; see log.jsonl.")
-        record = json.loads(run.folder.run.read_text(encoding="utf-8"))
+        record = read_about(run.folder)
         write_json(run.folder.run, record | {"seconds": round(run.progress.seconds, 1), "steps": run.progress.step})
         os.replace(run.folder.best, run.folder.model)
     run.accelerator.wait_for_everyone()

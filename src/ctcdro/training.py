@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+import torch.distributed
 from accelerate import Accelerator
 from torch import Tensor
 
@@ -53,12 +54,14 @@ def train(config: Config, out: PathLike, watch: Watch = lambda record: None, tra
     Raises:
         ValueError: if `out` has a finished run, or one of another configuration, or another process is at work there.
         FloatingPointError: if the gradient is not finite, before it does harm.
+        OSError: if another process of the run is gone, or a worker that reads audio.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when a checkpoint is written.
     """
     with alone_in(out):
         run = start(config, RunFolder(out), track)
         try:
-            return _train(run, watch)
+            with _loss_of_processes_told():
+                return _train(run, watch)
         finally:
             run.accelerator.end_training()  # lets trackers write what they hold
 
@@ -222,6 +225,26 @@ def _log_step(run: Run, record: dict[str, Any], watch: Watch) -> None:
 def _track(run: Run, record: dict[str, Any]) -> None:
     figures = {name: value for name, value in record.items() if isinstance(value, int | float)}
     run.accelerator.log(figures, step=record["step"])
+
+
+@contextmanager
+def _loss_of_processes_told() -> Iterator[None]:
+    """Says what it means when torch speaks of connections and of workers, from the depths."""
+    try:
+        yield
+    except RuntimeError as error:
+        told = str(error)
+        if isinstance(error, torch.distributed.DistError) or "peer" in told or "Timed out waiting" in told:
+            raise ConnectionError(
+                "Another process of this run has ended or cannot be reached; see what it has told. The last checkpoint "
+                f"is sound: start all processes again, and the run goes on. ({told.splitlines()[0]})"
+            ) from error
+        if "DataLoader worker" in told:
+            raise ChildProcessError(
+                "A worker that reads audio has ended; was it killed, for want of memory? The last checkpoint is sound: "
+                f"start again, with fewer batches.num_workers if memory is short. ({told.splitlines()[0]})"
+            ) from error
+        raise
 
 
 @contextmanager

@@ -99,7 +99,8 @@ def write_nemo(folder: Path, dataset: Path) -> Path:
 
 def make_commands(folder: Path, outs: Path) -> dict[str, Command]:
     """All commands, with what they need in `folder`, and what they make in `outs`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    for one in (folder, outs):
+        one.mkdir(parents=True, exist_ok=True)
     dataset = folder / "dataset"
     if not dataset.exists():
         tones.write_dataset(dataset)
@@ -107,18 +108,13 @@ def make_commands(folder: Path, outs: Path) -> dict[str, Command]:
     config = str(write_run(folder, dataset))
     if not trained.exists():
         Command("train", ("train", config, "--out", str(trained)), trained).finish()
+        Command("evaluate", ("evaluate", str(trained), "--split", "dev"), trained).finish()
     lines = {
         "prepare": ("prepare", "nemo", "--train", str(write_nemo(folder, dataset))),
         "synthesis": ("prepare", "synthetic", "--languages", "ces,spa", "--minutes", "0.5:0.2:0.2"),
         "train": ("train", config),
         "sweep": ("sweep", str(write_sweep(folder, dataset)), "--jobs", "1"),
-        "report": ("report", str(trained)),
+        "report": ("report", str(trained), "--split", "dev"),
     }
-    commands = {
-        name: Command(name, (*line, "--out", str(outs / name)), outs / name)
-        for name, line in lines.items()
-        if name != "report"
-    }
-    page = outs / "page.html"
-    commands["report"] = Command("report", (*lines["report"], "--out", str(page)), page)
-    return commands
+    paths = {name: outs / (f"{name}.html" if name == "report" else name) for name in lines}
+    return {name: Command(name, (*line, "--out", str(paths[name])), paths[name]) for name, line in lines.items()}
