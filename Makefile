@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-integrations test-with-accelerate lint bench clean docs
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate lint bench clean docs
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-slow tests that take minutes each"
 	@echo "make test-browser  the report page in Chromium, which must be there (apt-get install chromium)"
 	@echo "make test-faults   kills, full disks, damaged files; minutes"
+	@echo "make test-fuzz     hostile input, many times that of make test; minutes"
 	@echo "make test-integrations  other toolkits, each in its own environment (or one: make test-with-lightning)"
 	@echo "make lint      style and types"
 	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
@@ -46,6 +47,13 @@ test-browser: $(STAMP)
 
 test-faults: $(STAMP)
 	$(BIN)/python -m pytest -m faults tests/faults
+
+# Where there is no wheel of atheris, hypothesis has tried the same parsers.
+test-fuzz: $(STAMP)
+	CTCDRO_FUZZ_EXAMPLES=500 $(PYTEST) tests/fuzz
+	if $(BIN)/python -m pip install --quiet --constraint constraints.txt atheris; \
+		then $(BIN)/python tests/fuzz/atheris_parsers.py -runs=50000 -artifact_prefix=build/; \
+		else echo "atheris is not to be had here, and left out"; fi
 
 # Each toolkit has an environment of its own, .venv/with-<toolkit>, with the versions of requirements/<toolkit>.txt. What
 # pins old versions of what it does not need here is installed without dependencies (<toolkit>-alone.txt). torchaudio's

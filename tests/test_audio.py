@@ -280,7 +280,7 @@ def test_a_file_of_unknown_length_is_read_to_its_end(tmp_path, monkeypatch):
         read_audio(path, offset=2.0, duration=0.5)
     with pytest.raises(AudioError, match="its header does not say how long it is"):
         header(path)
-    monkeypatch.setattr(audio, "MOST_FRAMES", 3000)  # piece by piece
+    monkeypatch.setattr(audio, "SAMPLES_AT_A_TIME", 6000)  # piece by piece
     np.testing.assert_array_equal(read_audio(path), whole)
 
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from .files import read_json
 from .tensors import load_tensors, save_tensors
 
 logger = logging.getLogger(__name__)
@@ -78,7 +80,9 @@ def _sound(folder: Path) -> Iterator[Checkpoint]:
         try:
             if (path / DIGESTS).read_text(encoding="utf-8") != _digests(path):
                 raise ValueError("it is not what was written")
-            record = json.loads((path / VALUES).read_text(encoding="utf-8"))
+            record = read_json(path / VALUES)
+            if not isinstance(record, dict) or record.get("step") != int(path.name) or "values" not in record:
+                raise ValueError(f"{path / VALUES}: no step {int(path.name)} and values in it")
             yield Checkpoint(record["step"], load_tensors(path / TENSORS), record["values"])
         except (FileNotFoundError, ValueError) as error:
             logger.warning("Checkpoint %s is damaged and passed over: %s", path, error)
@@ -86,7 +90,9 @@ def _sound(folder: Path) -> Iterator[Checkpoint]:
 
 def _folders(folder: Path) -> list[Path]:
     """Checkpoints, the newest first."""
-    return sorted((path for path in folder.glob("*") if path.name.isdigit()), key=lambda path: -int(path.name))
+    return sorted(
+        (path for path in folder.glob("*") if re.fullmatch("[0-9]+", path.name)), key=lambda path: -int(path.name)
+    )
 
 
 def _digests(folder: Path) -> str:

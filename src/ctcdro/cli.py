@@ -95,5 +95,5 @@ def _end(message: str, code: int) -> NoReturn:
     from .cli_shown import escaped
 
     for line in message.splitlines():
-        typer.echo(f"ctcdro: {escaped(line)}", err=True)
+        typer.echo(f"ctcdro: {escaped(line):.2000}", err=True)
     raise SystemExit(code)

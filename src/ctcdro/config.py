@@ -20,7 +20,11 @@ try:
 except ImportError as error:
     raise ImportError(f"Training needs the extra `train`: pip install 'ctcdro[train]' ({error})") from error
 
-from .files import PathLike, written_whole
+from .files import MOST_LEVELS, PathLike, parse_json, written_whole
+
+# Of a configuration. The largest sweeps have some hundreds.
+MOST_VALUES = 10_000
+MOST_CHARACTERS = 1_000_000
 
 
 class Section(BaseModel):
@@ -199,8 +203,8 @@ def read_values(path: PathLike) -> dict[str, Any]:
         ValueError: if it has none, naming the file.
     """
     try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        values = _parse_yaml(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
         raise ValueError(f"{path}: not a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path}: expected keys and values, as `dataset: folder`; got {values!r:.60}.")
@@ -224,9 +228,9 @@ def parse_config(values: dict[str, Any], overrides: Iterable[str] = (), source: 
 def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Iterable[str], source: str) -> AnySection:
     """Keys and values as a configuration of some kind; errors have the path of the key."""
     try:
-        values = json.loads(json.dumps(values, default=str))
-    except TypeError as error:
-        raise ValueError(f"{source}: keys must be names: {error}") from error
+        values = _plain(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{source}: {error}") from error
     for override in overrides:
         _override(values, override)
     try:
@@ -234,6 +238,58 @@ def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Ite
     except ValidationError as error:
         faults = [f"{source}: {_fault(fault, kind)}" for fault in error.errors(include_url=False)]
         raise ValueError("\n".join(faults)) from error
+
+
+def _parse_yaml(text: str) -> Any:
+    """The value of a text in YAML, by the safe loader; None if there is none.
+
+    Raises:
+        ValueError: if it has no value, or one that takes more memory than a text so short should: names for values,
+            as `&name` and `*name`, can make a value hold another nine times, which holds another nine times.
+    """
+    try:
+        if len(text) > MOST_CHARACTERS:
+            raise ValueError(f"more than {MOST_CHARACTERS:,} characters")
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _num_values(node, {})
+        return loader.construct_document(node)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader; it stops where a text is deeper, or has more values, than a configuration."""
+
+    num_levels = num_values = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.num_levels += 1
+        self.num_values += 1
+        if self.num_levels > MOST_LEVELS or self.num_values > MOST_VALUES:
+            raise yaml.YAMLError(f"more than {MOST_LEVELS} levels or {MOST_VALUES:,} values")
+        node = super().compose_node(parent, index)
+        self.num_levels -= 1
+        return node
+
+
+def _num_values(node: yaml.Node, known: dict[int, int]) -> int:
+    """Values of a node with all that is in it, each as often as it is named."""
+    if id(node) not in known:
+        known[id(node)] = MOST_VALUES  # if it holds itself
+        inner = node.value if isinstance(node, yaml.CollectionNode) else []
+        parts = [part for one in inner for part in (one if isinstance(one, tuple) else (one,))]
+        known[id(node)] = 1 + sum(_num_values(part, known) for part in parts)
+        if known[id(node)] > MOST_VALUES:
+            raise ValueError(f"more than {MOST_VALUES:,} values")
+    return known[id(node)]
+
+
+def _plain(values: Any) -> Any:
+    """The values as JSON has them: dates are text, and keys are, too."""
+    return parse_json(json.dumps(values, default=str))
 
 
 def schema() -> str:
@@ -269,20 +325,20 @@ def _override(values: dict[str, Any], override: str) -> None:
     key, sign, value = override.partition("=")
     *sections, name = key.split(".")
     if not sign or not name:
-        raise ValueError(f"--set must be as objective.step_size=1e-3; got {override!r}.")
+        raise ValueError(f"--set must be as objective.step_size=1e-3; got {override!r:.60}.")
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise ValueError(f"--set {override}: {section} is a value, and has no keys.")
+            raise ValueError(f"--set {override:.200}: {section:.60} is a value, and has no keys.")
     try:
-        values[name] = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ValueError(f"--set {override}: not a value: {' '.join(str(error).split())}") from error
+        values[name] = _plain(_parse_yaml(value))
+    except ValueError as error:
+        raise ValueError(f"--set {override:.200}: not a value: {' '.join(str(error).split())}") from error
 
 
 def _fault(fault: Any, kind: type[Section]) -> str:
     path: Sequence[Any] = fault["loc"]
-    key = ".".join(map(str, path))
+    key = f"{'.'.join(map(str, path)):.200}"
     if fault["type"] == "extra_forbidden":
         return f"{key}: unknown key; there are {', '.join(_keys(path[:-1], kind))}."
     if fault["type"] == "missing":

@@ -277,10 +277,11 @@ def from_pretrained(name: str) -> PretrainedEncoder:
     """The encoder of a checkpoint: a folder, or a name on the Hugging Face hub.
 
     Raises:
-        ValueError: if the checkpoint is of a family that is not known here, or lacks weights.
+        ValueError: if there is none, or it is of a family that is not known here, or lacks weights.
     """
     transformers = _transformers()
-    config = transformers.AutoConfig.from_pretrained(name)
+    with _named(name):
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
     if config.model_type not in FAMILIES:
         raise ValueError(
             f"`encoder` must be of one of the families {', '.join(FAMILIES)}; {name} is {config.model_type}."
@@ -288,7 +289,7 @@ def from_pretrained(name: str) -> PretrainedEncoder:
     _switch_off_masking(config)
     alone = config.architectures == ["WhisperEncoder"]
     from_checkpoint = _whisper_class() if alone else transformers.AutoModel
-    with quiet(transformers):  # about the parts of the checkpoint that are not of the encoder
+    with _named(name), quiet(transformers):  # about the parts of the checkpoint that are not of the encoder
         network, info = from_checkpoint.from_pretrained(
             name, config=config, dtype=torch.float32, output_loading_info=True
         )
@@ -298,6 +299,18 @@ def from_pretrained(name: str) -> PretrainedEncoder:
     if config.model_type == "whisper" and not alone:
         network = network.encoder
     return _wrapped(network, _wants_normalised_audio(name, config))
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """What `transformers` says, of a hundred kinds, comes with the name of the checkpoint that it could not load."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(
+            f"`encoder`: {name} is no folder here with a checkpoint that transformers can load, and no such name on "
+            f"the hub ({type(error).__name__}: {' '.join(str(error).split()):.500})."
+        ) from error
 
 
 def from_options(options: Mapping[str, Any]) -> PretrainedEncoder:

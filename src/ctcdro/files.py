@@ -1,18 +1,27 @@
-"""Files: lines with their numbers, so that errors can name the place, and files that appear whole or not at all."""
+"""Files: lines with their numbers, so that errors can name the place; JSON that comes from others; and files that
+appear whole or not at all."""
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import json
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 from uuid import uuid4
 
 PathLike: TypeAlias = str | os.PathLike[str]
+
+# Bytes. A file without ends of lines, which may be packed a thousandfold, would otherwise take all the memory there is.
+LONGEST_LINE = 2**24
+
+# Of JSON. Python ends where a thousand calls are within each other; so deep, a value could be read and not be shown.
+MOST_LEVELS = 100
 
 
 def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
@@ -20,7 +29,7 @@ def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     byte order mark; a name that ends in .gz is unpacked.
 
     Raises:
-        ValueError: naming the file and the line that is not UTF-8 text, or where packed data are damaged.
+        ValueError: naming the file and the line that is not UTF-8 text or too long, or where packed data are damaged.
     """
     for number, line in numbered_bytes(path):
         try:
@@ -36,12 +45,72 @@ def numbered_bytes(path: PathLike) -> Iterator[tuple[int, bytes]]:
     number = 0
     with gzip.open(path, "rb") if os.fspath(path).endswith(".gz") else open(path, "rb") as file:
         try:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+                if len(line) > LONGEST_LINE:
+                    raise ValueError(f"{os.fspath(path)}:{number}: a line of more than {LONGEST_LINE:,} bytes")
                 line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 if line := line.rstrip(b"\r\n"):
                     yield number, line
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{os.fspath(path)}:{number + 1}: damaged gzip data ({error})") from error
+
+
+def parse_json(text: str) -> Any:
+    """The value that a text has in JSON.
+
+    Example:
+        >>> parse_json('{"a": [1, null]}')
+        {'a': [1, None]}
+        >>> parse_json('"' + chr(92) + 'ud800"')
+        Traceback (most recent call last):
+        ValueError: text with half of a character, which no file can hold
+
+    Raises:
+        ValueError: saying why there is none; also where others could read it and could not go on with it.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"more than {MOST_LEVELS} levels of lists and objects") from error
+    if text.count("[") + text.count("{") > MOST_LEVELS and _num_levels(value) > MOST_LEVELS:
+        raise ValueError(f"more than {MOST_LEVELS} levels of lists and objects")
+    if _PERHAPS_HALF.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("text with half of a character, which no file can hold") from error
+    return value
+
+
+_PERHAPS_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _num_levels(value: Any) -> int:
+    """Level by level, since calls within calls are what a deep value has no room for."""
+    number, level = 0, [value]
+    while level:
+        number += 1
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return number - 1
+
+
+def read_json(path: PathLike) -> Any:
+    """The value in a file of JSON.
+
+    Raises:
+        ValueError: naming the file, if it holds something else.
+    """
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return parse_json(content.decode())
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: not JSON ({error})") from error
 
 
 @contextmanager

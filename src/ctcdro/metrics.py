@@ -322,7 +322,7 @@ def count(records: Iterable[Recognised], profile: str = "plain") -> Counts:
         raise ValueError("`records` must have at least one utterance; got none.")
     for record_id, times in Counter(record.id for record in listed).most_common(1):
         if times > 1:
-            raise ValueError(f"`records` must have different ids; {record_id!r} comes {times} times.")
+            raise ValueError(f"`records` must have different ids; {record_id!r:.60} comes {times} times.")
     rules = PROFILES[profile]
     references, hypotheses = zip(*(rules.normalise(record) for record in listed), strict=True)
     languages = sorted({record.lang for record in listed})
@@ -457,9 +457,11 @@ class Scores:
                 own: {named: int(number) for named, number in found.items()}
                 for own, found in record["confusion"].items()
             }
-            return cls(str(record["profile"]), languages, _figures_of(record["together"]), confusion)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"not scores of this package: {type(error).__name__}: {error}") from error
+            if record["profile"] not in list(PROFILES):
+                raise ValueError(f"`profile` must be one of {', '.join(PROFILES)}; got {record['profile']!r:.60}")
+            return cls(record["profile"], languages, _figures_of(record["together"]), confusion)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            raise ValueError(f"not scores of this package: {type(error).__name__}: {error!s:.500}") from error
 
 
 def _figures_of(record: Mapping[str, Any]) -> Figures:

@@ -23,10 +23,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from .ctc import ctc_losses
 from .encoders import Lora, PretrainedEncoder, add_lora, from_options, from_pretrained
-from .files import PathLike, written_whole
+from .files import PathLike, read_json, written_whole
 from .folders import folder_written_whole, is_empty
 from .heads import ConvolutionHead, LinearHead, TransformerHead
 from .mel import MelSmall
@@ -255,19 +256,20 @@ def load(folder: PathLike) -> tuple[Recogniser, Vocabulary]:
     """
     folder = Path(folder)
     config = _read_config(folder)
-    with _seeded(0):  # the weights drawn are overwritten; the generator is to stay as it was
+    tensors = load_tensors(folder / WEIGHTS)
+    with _seeded(0), _no_larger_than(tensors):  # weights drawn are overwritten; the generator is to stay as it was
         try:
             lora = config["settings"]["lora"]
             settings = Settings(**{**config["settings"], "lora": Lora(**lora) if lora else None})
             is_mel = settings.encoder == MEL_SMALL
             encoder = MelSmall(**config["encoder"]) if is_mel else from_options(config["encoder"])
             model = Recogniser(encoder, settings)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"{folder / CONFIG}: no recogniser can be built from it: {error!r}") from error
+        except Exception as error:  # of any kind: sizes may be of another type, below zero, or too large for memory
+            raise ValueError(f"{folder / CONFIG}: no recogniser can be built from it: {error!r:.500}") from error
     try:
-        model.load_state_dict(load_tensors(folder / WEIGHTS))
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"{folder / WEIGHTS}: not the weights of this recogniser: {error}") from error
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ValueError(f"{folder / WEIGHTS}: not the weights of this recogniser: {error!s:.2000}") from error
     vocabulary = Vocabulary.load(folder / VOCABULARY)
     if len(vocabulary) != settings.vocabulary_size:
         raise ValueError(
@@ -328,11 +330,35 @@ def _seeded(seed: int | None) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _no_larger_than(tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Stops the building of what is far larger than its weights, before it takes memory or time without end.
+
+    Some parameters are made twice, as those of LoRA and of norms that replace others; hence far.
+    """
+    most_parameters = 4 * len(tensors) + 100
+    most_numbers = 4 * sum(tensor.numel() for tensor in tensors.values()) + 1_000_000
+    num_parameters = num_numbers = 0
+
+    def add(module: nn.Module, name: str, parameter: Tensor | None) -> None:
+        nonlocal num_parameters, num_numbers
+        num_parameters += 1
+        num_numbers += 0 if parameter is None else parameter.numel()
+        if num_parameters > most_parameters or num_numbers > most_numbers:
+            raise ValueError(f"it would be larger than its {WEIGHTS}")
+
+    handle = register_module_parameter_registration_hook(add)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        config = read_json(path)
+    except ValueError as error:
         raise ValueError(f"{path}: not the configuration of a recogniser: {error}") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ValueError(f"{path}: not the configuration of a recogniser of this package (no format {FORMAT!r}).")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from .config import Batches, Config, read_config
+from .files import read_json
 from .metrics import Scores
-from .runfolder import RunFolder, read_lines
+from .runfolder import RunFolder, is_number, read_about, read_lines
 from .vocab import Vocabulary
 
 LIMITS = """## Limits
@@ -25,8 +26,8 @@ def model_card(folder: RunFolder) -> str:
     parts = [
         _header(vocabulary),
         f"# Speech recognition in {len(vocabulary.languages)} languages\n",
-        f"Languages: {', '.join(vocabulary.languages)}. Output is a language token, such as "
-        f"`[{vocabulary.languages[0]}]`, then characters; there are {len(vocabulary)} labels.\n",
+        f"Languages: {', '.join(map(_shown, vocabulary.languages))}. Output is a language token, such as "
+        f"`[{_shown(vocabulary.languages[0])}]`, then characters; there are {len(vocabulary)} labels.\n",
         _training(config, folder),
         _results(folder),
         _weights(folder),
@@ -42,7 +43,8 @@ def _header(vocabulary: Vocabulary) -> str:
 
 
 def _training(config: Config, folder: RunFolder) -> str:
-    about: dict[str, Any] = json.loads(folder.run.read_text(encoding="utf-8"))
+    about = read_about(folder)
+    versions = about.get("versions")
     objective = config.objective
     rows = {
         "dataset": config.dataset.name,
@@ -55,9 +57,11 @@ def _training(config: Config, folder: RunFolder) -> str:
         "learning rate": f"{config.optimiser.learning_rate:g}",
         "steps": about.get("steps"),
         "seed": config.seed,
-        "versions": ", ".join(f"{name} {version}" for name, version in about["versions"].items()),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items())
+        if isinstance(versions, dict)
+        else None,
     }
-    lines = [f"| {name} | {value} |" for name, value in rows.items() if value is not None]
+    lines = [f"| {name} | {_shown(value)} |" for name, value in rows.items() if value is not None]
     return "## Training\n\n| | |\n|---|---|\n" + "\n".join(lines) + "\n"
 
 
@@ -77,13 +81,17 @@ def _results(folder: RunFolder) -> str:
     path = folder.scores("test")
     if not path.exists():
         return "## Results\n\nThere are none: the model was not evaluated on test data.\n"
-    scores = Scores.from_record(json.loads(path.read_text(encoding="utf-8")))
+    try:
+        scores = Scores.from_record(read_json(path))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     rows = [
-        f"| {language} | {_per_cent(one.cer)} | {_per_cent(one.wer)} | {_per_cent(one.lid)} | {one.num_utterances} |"
+        f"| {_shown(language)} | {_per_cent(one.cer)} | {_per_cent(one.wer)} | {_per_cent(one.lid)} | "
+        f"{one.num_utterances} |"
         for language, one in scores.languages.items()
     ]
     worst = scores.worst()
-    summary = f"Worst: {worst[0]}, {_per_cent(worst[1])} CER; mean {_per_cent(scores.mean())}." if worst else ""
+    summary = f"Worst: {_shown(worst[0])}, {_per_cent(worst[1])} CER; mean {_per_cent(scores.mean())}." if worst else ""
     return (
         f"## Results\n\nTest data, profile `{scores.profile}`, in per cent.\n\n"
         "| language | CER | WER | LID | utterances |\n|---|---|---|---|---|\n" + "\n".join(rows) + f"\n\n{summary}\n"
@@ -96,8 +104,17 @@ def _weights(folder: RunFolder) -> str:
         pass
     if last is None:
         return ""
-    weights = ", ".join(f"{name} {weight:.3f}" for name, weight in last["weights"].items())
+    weights = last.get("weights")
+    if not isinstance(weights, dict) or not all(map(is_number, weights.values())):
+        raise ValueError(f"{folder.group_weights}: expected weights on its last line; got {last!r:.60}.")
+    weights = ", ".join(f"{_shown(name)} {weight:.3f}" for name, weight in weights.items())
     return f"Group weights at the end of training: {weights}.\n"
+
+
+def _shown(value: Any) -> str:
+    """A name from data as Markdown shows it: it is no tag, and ends neither a cell nor code."""
+    text = " ".join(str(value).split()).replace("`", "'")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
 
 
 def _per_cent(rate: float | None) -> str:

@@ -23,7 +23,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .files import PathLike, numbered_lines, written_whole
+from .files import PathLike, numbered_bytes, parse_json, read_json, written_whole
 
 PACKAGES = ("ctcdro", "torch", "numpy", "transformers", "accelerate", "peft", "soundfile", "soxr")
 
@@ -74,18 +74,59 @@ def append_line(path: Path, record: Any) -> None:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a file of lines; a last line that broke off is left out."""
+    """The records of a file of lines; a last line that broke off is left out.
+
+    Raises:
+        ValueError: naming the file and a line that holds something else.
+    """
     if path.exists():
-        for _, line in numbered_lines(path):
+        for number, line in numbered_bytes(path):
             try:
-                yield json.loads(line)
+                record = parse_json(line.decode())
             except ValueError:
                 return
+            if not isinstance(record, dict):
+                raise ValueError(f"{path}:{number}: expected an object; got {record!r:.60}.")
+            yield record
+
+
+def read_about(folder: RunFolder) -> dict[str, Any]:
+    """What run.json says of a run; nothing if it is not there.
+
+    Raises:
+        ValueError: naming the file, if it holds something else.
+    """
+    if not folder.run.is_file():
+        return {}
+    try:
+        about = read_json(folder.run)
+        if not isinstance(about, dict):
+            raise ValueError(f"got {about!r:.60}")
+        for name in ("seconds", "steps"):
+            if about.get(name) is not None and not is_number(about[name]):
+                raise ValueError(f"`{name}` is {about[name]!r:.60}")
+    except ValueError as error:
+        raise ValueError(f"{folder.run}: expected what `ctcdro train` writes ({error}); mend or remove it.") from error
+    return about
+
+
+def is_number(value: Any) -> bool:
+    """Whether what was read is a number that one can reckon with.
+
+    Example:
+        >>> is_number(1.5), is_number(float("nan")), is_number(True), is_number("1")
+        (True, False, False, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
 
 
 def forget_after(path: Path, step: int) -> None:
     """Removes lines of steps after this one, which are about to be done again."""
-    kept = [record for record in read_lines(path) if record["step"] <= step]
+    records = list(read_lines(path))
+    for record in records:
+        if not is_number(record.get("step")):
+            raise ValueError(f"{path}: expected a step on each line; got {record!r:.60}. Mend or remove it.")
+    kept = [record for record in records if record["step"] <= step]
     with written_whole(path) as file:
         file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in kept)
 

@@ -17,7 +17,6 @@ CPU and with as many threads, except for the seconds.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,10 +24,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .config import Config, differences
-from .files import PathLike
+from .files import PathLike, parse_json, read_json
 from .launching import Failure, Place, Progress, Task, Watch, is_at_work, launch
 from .metrics import Scores
-from .runfolder import RunFolder, write_json
+from .runfolder import RunFolder, read_about, write_json
 from .sweep_config import BASELINE, Setting, SweepConfig, read_sweep
 from .sweep_search import OptunaSearch
 
@@ -248,7 +247,11 @@ def read_scores(folder: RunFolder, split: str) -> Scores:
         OSError: if there are none.
         ValueError: if the file has something else.
     """
-    return Scores.from_record(json.loads(folder.scores(split).read_text(encoding="utf-8")))
+    path = folder.scores(split)
+    try:
+        return Scores.from_record(read_json(path))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _tried(config: SweepConfig, folder: SweepFolder, setting: Setting) -> Tried:
@@ -272,7 +275,7 @@ def _figures(folder: RunFolder, split: str) -> tuple[float, str, float, float]:
 def _row(folder: SweepFolder, setting: Setting, seed: int) -> Row:
     run = folder.run(setting, seed)
     max_cer, worst_lang, avg_cer, lid = _figures(run, "test")
-    seconds = json.loads(run.run.read_text(encoding="utf-8"))["seconds"]
+    seconds = read_about(run).get("seconds", 0.0)
     return Row(
         setting.objective, setting.step_size, setting.smoothing, seed, max_cer, worst_lang, avg_cer, lid, seconds
     )
@@ -299,8 +302,8 @@ def _last_step(log: Path) -> int:
     """The step of the last line that is whole; 0 before there is one."""
     for line in reversed(list(_last_lines(log))):
         try:
-            return int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError):
+            return int(parse_json(line.decode())["step"])
+        except (ValueError, KeyError, TypeError, OverflowError):
             continue
     return 0
 

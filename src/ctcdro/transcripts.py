@@ -21,9 +21,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .files import PathLike, numbered_lines, written_whole
+from .files import PathLike, numbered_lines, parse_json, written_whole
 
 Read = TypeVar("Read")
+
+# Of a text: hours of speech. The time it takes to count edits grows with the square, and a line can have millions.
+MOST_CHARACTERS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ def _matched(reference: Transcript, hypothesis: Transcript | None) -> Prediction
 
 def _places(transcripts: Sequence[Transcript]) -> str:
     first, more = transcripts[0], len(transcripts) - 1
-    return f"{first.where}: id {first.id!r}" + (f" (and {more} more)" if more else "")
+    return f"{first.where}: id {first.id!r:.60}" + (f" (and {more} more)" if more else "")
 
 
 def _with_language(transcript: Transcript, lang: str | None) -> Transcript:
@@ -180,7 +183,7 @@ def _read(path: PathLike, of_record: Callable[[Any], Transcript]) -> list[Transc
     for number, transcript in read:
         where = f"{os.fspath(path)}:{number}"
         if transcript.id in first:
-            raise ValueError(f"{where}: id {transcript.id!r} is at {first[transcript.id]} too.")
+            raise ValueError(f"{where}: id {transcript.id!r:.60} is at {first[transcript.id]} too.")
         first[transcript.id] = where
         transcripts.append(Transcript(transcript.id, transcript.text, transcript.lang, where))
     if not transcripts:
@@ -204,8 +207,8 @@ def _form(path: PathLike) -> str:
 def _read_json(path: PathLike, of_record: Callable[[Any], Read]) -> list[tuple[int, Read]]:
     def of_line(text: str) -> Read:
         try:
-            record = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+            record = parse_json(text)
+        except ValueError as error:
             raise ValueError(f"not a JSON object on one line ({error})") from error
         if not isinstance(record, dict):
             raise ValueError("not a JSON object on one line")
@@ -261,7 +264,7 @@ def _transcript(transcript_id: Any, text: Any, lang: Any) -> Transcript:
 def _field(record: Any, name: str) -> Any:
     if not isinstance(record, dict) or name not in record:
         found = ", ".join(record) if isinstance(record, dict) and record else "no fields"
-        raise ValueError(f"`{name}` is missing (found: {found})")
+        raise ValueError(f"`{name}` is missing (found: {found:.200})")
     return record[name]
 
 
@@ -269,3 +272,5 @@ def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
     if not isinstance(value, str) or not (value or may_be_empty):
         expected = "text" if may_be_empty else "text, and not empty"
         raise ValueError(f"`{name}` must be {expected}, got {value!r:.60}")
+    if len(value) > MOST_CHARACTERS:
+        raise ValueError(f"`{name}` must have at most {MOST_CHARACTERS:,} characters, got {len(value):,}")

@@ -4,10 +4,10 @@ A manifest is a file of JSON lines, one utterance a line, with the field names o
 
     {"audio_filepath": "clips/a1.flac", "duration": 3.2, "text": "dobrý den", "lang": "ces"}
 
-`audio_filepath` (absolute, or relative to the folder of the manifest), `duration` (seconds), `text` and `lang` are
-required; `id`, `offset` (seconds into the file), `corpus` and `speaker` are known; further fields are kept as they
-come. A group's number is its place among the sorted names of all groups, so that it does not depend on the order of the
-data.
+`audio_filepath` (absolute, or relative to the folder of the manifest, and below it: see `places`), `duration`
+(seconds), `text` and `lang` are required; `id`, `offset` (seconds into the file), `corpus` and `speaker` are known;
+further fields are kept as they come. A group's number is its place among the sorted names of all groups, so that it
+does not depend on the order of the data.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from numbers import Real
 from pathlib import Path
 from typing import Any, overload
@@ -24,9 +25,13 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from .files import PathLike, numbered_lines, written_whole
+from .files import PathLike, numbered_lines, parse_json, written_whole
+from .places import is_outside, place_of
 
 GROUP_SEPARATOR = "/"
+
+LONGEST = 1e9
+"""Seconds; what is longer is no audio, and sums and squares of it would not be finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +69,29 @@ class Utterance:
             object.__setattr__(self, name, seconds)  # a float, since numpy's numbers cannot be written as JSON
 
     @classmethod
-    def from_record(cls, record: Any) -> Utterance:
+    def from_record(cls, record: Any, folder: PathLike = "") -> Utterance:
         """Reads the object on a line of a manifest.
 
+        Args:
+            folder: of the manifest, where relative paths begin.
+
         Raises:
-            ValueError: naming the field that is missing or wrong.
+            ValueError: naming the field that is missing or wrong, or a file that the manifest may not name.
         """
         if not isinstance(record, dict):
             raise ValueError(f"expected an object with the fields of an utterance, got {_shown(record)}")
         for name in ("audio_filepath", "duration", "text", "lang"):
             if name not in record:
-                raise ValueError(f"`{name}` is missing (found: {', '.join(record) or 'no fields'})")
+                raise ValueError(f"`{name}` is missing (found: {', '.join(record) or 'no fields':.200})")
         known = {name: record[name] for name in _KNOWN_FIELDS if name in record}
+        for name in ("lang", "corpus", "speaker"):  # held once, though they stand on millions of lines
+            if type(known.get(name)) is str:
+                known[name] = sys.intern(known[name])
+        if isinstance(path := known["audio_filepath"], str) and path:  # other kinds are refused below
+            try:
+                known["audio_filepath"] = place_of(path, folder)
+            except ValueError as error:
+                raise ValueError(f"`audio_filepath`: {error}") from error
         return cls(**known, extra={name: value for name, value in record.items() if name not in known})
 
     def to_record(self) -> dict[str, Any]:
@@ -146,7 +162,8 @@ class Manifest(Sequence[Utterance]):
         with written_whole(path) as file:
             for utterance in self._utterances:
                 audio = Path.cwd() / utterance.audio_filepath  # with its .., which lead elsewhere behind a link
-                audio = audio.relative_to(folder) if audio.is_relative_to(folder) else audio
+                if audio.is_relative_to(folder) and not is_outside(str(below := audio.relative_to(folder))):
+                    audio = below
                 record = utterance.to_record() | {"audio_filepath": audio.as_posix()}
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
@@ -227,12 +244,14 @@ def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:
     folder = os.path.dirname(path)
     for number, text in numbered_lines(path):
         try:
-            utterance = Utterance.from_record(json.loads(text))
-        except (json.JSONDecodeError, RecursionError) as error:
+            record = parse_json(text)
+        except ValueError as error:
             raise ValueError(f"{os.fspath(path)}:{number}: not a JSON object on one line ({error})") from error
+        try:
+            utterance = Utterance.from_record(record, folder)
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}:{number}: {error}") from error
-        yield number, replace(utterance, audio_filepath=os.path.join(folder, utterance.audio_filepath))
+        yield number, utterance
 
 
 def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
@@ -250,9 +269,10 @@ def _checked_seconds(name: str, value: Any, may_be_zero: bool) -> float:
         seconds = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     except OverflowError:
         seconds = math.inf
-    if not (0 < seconds < math.inf or (may_be_zero and seconds == 0)):
+    if not (0 < seconds < LONGEST or (may_be_zero and seconds == 0)):
+        too_long = f", and less than {LONGEST:g}" if LONGEST <= seconds < math.inf else ""
         raise ValueError(
-            f"`{name}` must be {'zero or more' if may_be_zero else 'positive'} seconds, got {_shown(value)}"
+            f"`{name}` must be {'zero or more' if may_be_zero else 'positive'} seconds{too_long}, got {_shown(value)}"
         )
     return seconds
 

@@ -18,7 +18,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from .files import PathLike, written_whole
+from .files import PathLike, read_json, written_whole
 
 # As `transformers.Wav2Vec2CTCTokenizer` names them.
 SPECIAL_TOKENS = BLANK, UNKNOWN, WORD_SPACE = ("<pad>", "<unk>", "|")
@@ -57,8 +57,15 @@ def paper(text: str) -> str:
         >>> paper("«Dobrý den», řekl.")
         '«DOBRÝ DEN» ŘEKL'
     """
-    text = re.sub(r"\[[^()]*\]", "", text)
+    # What the pattern \[[^()]*\] finds, which would look at a text of many [ as often as it has characters.
+    text = re.sub(r"[^()]+", lambda stretch: _without_brackets(stretch[0]), text)
     return " ".join(text.translate(str.maketrans("", "", string.punctuation)).upper().split())
+
+
+def _without_brackets(text: str) -> str:
+    """A text without what is from its first [ to its last ]."""
+    start, end = text.find("["), text.rfind("]")
+    return text[:start] + text[end + 1 :] if 0 <= start < end else text
 
 
 def none(text: str) -> str:
@@ -126,12 +133,12 @@ class Vocabulary:
         self.characters = sorted(set(characters) - {" "})
         for language in self.languages:
             if not can_be_language(language):
-                raise ValueError(f"`languages` must be codes without spaces or brackets; got {language!r}.")
+                raise ValueError(f"`languages` must be codes without spaces or brackets; got {language!r:.60}.")
         for character in self.characters:
             if not can_be_character(character):
                 raise ValueError(
                     f"`characters` must be single, and neither {WORD_SPACE!r} nor white space other than the space; "
-                    f"got {character!r}. Normalise the texts before."
+                    f"got {character!r:.60}. Normalise the texts before."
                 )
         self.tokens = [*SPECIAL_TOKENS, *(f"[{language}]" for language in self.languages), *self.characters]
         self._label_of = {token: label for label, token in enumerate(self.tokens)}
@@ -211,9 +218,8 @@ class Vocabulary:
             ValueError: naming the file, if it holds something else.
         """
         try:
-            label_of = json.loads(Path(path).read_text(encoding="utf-8"))
-            return cls._of_labels(label_of)
-        except (ValueError, RecursionError) as error:
+            return cls._of_labels(read_json(path))
+        except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: not a vocabulary of this package: {error}") from error
 
     @classmethod

@@ -12,6 +12,7 @@ import pytest
 from ctcdro.report.page import write_report
 from ctcdro.report.reading import read_runs
 from ctcdro.transcripts import Prediction
+from hostile_runs import STRINGS, write_hostile_runs
 from run_folders import write_evaluation, write_run
 from tones import write_dataset
 
@@ -97,7 +98,7 @@ def test_every_figure_is_drawn(opened):
     assert opened.page.locator("#cer-0 .bars .point path").count() == 6 * 3
     assert opened.page.locator("#cer-0 .errorbar, #cer-0 .errorbars path").count() >= 6 * 3
     assert opened.page.locator("#weights-0 .scatterlayer .trace .js-line").count() == 3
-    assert opened.page.locator("#confusion-0 .heatmaplayer image").count() == 1
+    assert opened.page.locator("[id^=confusion-] .heatmaplayer image").count() == 3
     widths = opened.page.eval_on_selector_all(".plot", "all => all.map((one) => one.getBoundingClientRect().width)")
     assert all(200 < width <= opened.page.viewport_size["width"] for width in widths)
 
@@ -158,7 +159,44 @@ def test_texts_and_names_from_data_are_shown_and_not_run(opened):
     assert page.locator("q", has_text=HOSTILE).count() == 1
     assert page.locator("#table-runs", has_text="erm-0 <b onclick=x>").count() == 1
     assert page.locator("main b[onclick], main img").count() == 0
-    assert "</script><b>" in page.locator("#confusion-0").inner_text()
+    assert "</script><b>" in page.locator("[id^=confusion-]").first.inner_text()
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A page all of whose languages, ids, texts, names, settings and machines would like to be run."""
+    folder = write_hostile_runs(tmp_path_factory.mktemp("hostile"))
+    write_report([folder], folder / "page.html", num_resamples=10, num_worst=len(STRINGS))
+    return (folder / "page.html").as_uri()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_nothing_of_data_is_run_whatever_it_is_called(browser, hostile, screen):
+    opened = Opened(browser, hostile, **SCREENS[screen])
+    page, dialogs = opened.page, []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page.eval_on_selector_all("details", "all => all.forEach((one) => (one.open = true))")
+    opened.draw_all()
+    for button in page.locator("thead button").all():  # sorting writes cells anew
+        button.dispatch_event("click")
+    for selector in (".plot .drag", ".legendtoggle", "th", "td", "h4", "q", "audio", ".ytick text", ".xtick text"):
+        for one in page.locator(selector).all()[:40]:
+            one.dispatch_event("mouseover")
+            one.dispatch_event("focus")
+    assert page.evaluate("window.taken") is None
+    assert dialogs == []
+    assert page.locator("main img, main iframe, main object, main form, main a[href^=javascript]").count() == 0
+    handlers = (
+        "all => all.flatMap((one) => [...one.attributes].map((own) => own.name)).filter((name) => /^on/.test(name))"
+    )
+    assert page.eval_on_selector_all("*", handlers) == []
+    assert page.eval_on_selector_all("svg a", "all => all.map((one) => one.outerHTML)") == []
+    shown = page.locator("main").inner_text()
+    assert all(string in shown for string in STRINGS if string.isprintable())
+    assert "49{" not in shown
+    assert [url[:60] for url in opened.requests if url != hostile and not url.startswith(("data:", "blob:"))] == []
+    opened.context.close()
+    assert opened.complaints == []
 
 
 def test_the_first_key_skips_to_the_results(opened):

@@ -43,8 +43,12 @@ TOLERANCE = 0.05
 # Beyond these a header is damaged, and resampling would take all the memory there is.
 SAMPLE_RATES = range(1_000, 1_000_001)
 
-# Headers can promise any number of frames; no more than this are asked for at a time.
-MOST_FRAMES = 2**22
+# Headers can promise any number of frames and channels; no more samples than this are asked for at a time.
+SAMPLES_AT_A_TIME = 2**22
+
+# And no more than this are read at all, as they are or resampled: nine hours at 16 kHz, 2 GB. Silence is packed so well
+# that a file of some kilobytes may hold days of it.
+MOST_SAMPLES = 2**29
 
 # What libsndfile says where a header does not tell the number of frames, as that of a FLAC file written to a pipe.
 UNKNOWN = 2**63 - 1
@@ -141,7 +145,8 @@ def read_audio(
         raise ValueError(f"`duration` must be positive seconds, or None for all that is left; got {duration!r}.")
     with _open(path) as file:
         rate = file.samplerate
-        samples = _mean_of_channels(_read_stretch(path, file, offset, duration))
+        most = int(MOST_SAMPLES / max(file.channels, sample_rate / rate))
+        samples = _mean_of_channels(_read_stretch(path, file, offset, duration, most))
     if not np.isfinite(samples).all():
         place = offset + np.flatnonzero(~np.isfinite(samples))[0] / rate
         raise AudioError(f"{path}: the sample at {place:.3f} s is not a finite number. {_REMEDY}")
@@ -180,11 +185,11 @@ def _why_not_opened(path: str, error: Exception | None = None) -> str:
     return f"not audio that libsndfile can read ({_reason(error)}). Convert it to WAV or FLAC, or replace it."
 
 
-def _read_stretch(path: str, file: _File, offset: Seconds, duration: Seconds | None) -> Samples:
+def _read_stretch(path: str, file: _File, offset: Seconds, duration: Seconds | None, most_frames: int) -> Samples:
     """(frames,) or (frames, channels), at the file's own sample rate."""
     rate, num_frames = file.samplerate, file.frames
-    start = round(offset * rate)
-    stop = num_frames if duration is None else round((offset + duration) * rate)
+    start = round(min(offset * rate, UNKNOWN))
+    stop = num_frames if duration is None else round(min((offset + duration) * rate, 2 * UNKNOWN))
     if start >= num_frames:
         raise AudioError(
             f"{path}: `offset` {offset:g} s is not before the end, {num_frames / rate:.3f} s. Mend it in the manifest."
@@ -195,12 +200,20 @@ def _read_stretch(path: str, file: _File, offset: Seconds, duration: Seconds | N
             "Mend `duration` and `offset` in the manifest, or replace the file."
         )
     stop = min(stop, num_frames)
+    too_long = AudioError(
+        f"{path}: more than {most_frames / rate:.0f} s to be read at once. Give stretches of it, by `offset` and "
+        "`duration`, or cut the file."
+    )
+    if stop != UNKNOWN and stop - start > most_frames:
+        raise too_long
     try:
         if start:
             file.seek(start)
-        samples = _read_frames(file, stop - start)
+        samples = _read_frames(file, min(stop - start, most_frames + 1))
     except soundfile.SoundFileError as error:
         raise AudioError(f"{path}: damaged, it cannot be decoded ({_reason(error)}). {_REMEDY}") from error
+    if len(samples) > most_frames:
+        raise too_long
     if stop != UNKNOWN and stop - start - len(samples) > TOLERANCE * rate:
         raise AudioError(
             f"{path}: damaged, it breaks off at {(start + len(samples)) / rate:.3f} s of {stop / rate:.3f} s. {_REMEDY}"
@@ -212,7 +225,7 @@ def _read_frames(file: _File, num_frames: int) -> Samples:
     """So many frames, or those that there are."""
     pieces: list[Samples] = []
     while num_frames > 0:
-        asked = min(num_frames, MOST_FRAMES)
+        asked = min(num_frames, max(1, SAMPLES_AT_A_TIME // file.channels))
         pieces.append(file.read(asked, dtype="float32"))
         num_frames -= asked
         if len(pieces[-1]) < asked:

@@ -11,7 +11,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from ..files import PathLike
 from ..progress import Track, untracked
-from ..utterance import Utterance, group_name
+from ..utterance import LONGEST, Utterance, group_name
 from ..vocab import Vocabulary, can_be_character, can_be_language, frames_needed
 from .audio import MIN_DURATION, TOLERANCE, AudioError, header, read_audio
-from .json_records import LONGEST, read_records
+from .json_records import read_records
 from .parallel import mapped
 from .preparing import SPLITS
 from .statistics import Statistics, by_language
@@ -155,13 +155,13 @@ def _placed(path: Path, findings: list[Finding]) -> Iterator[Placed]:
         try:
             if isinstance(record, str):
                 raise ValueError(record)
-            utterance = Utterance.from_record(record)
+            utterance = Utterance.from_record(record, path.parent)
             if not can_be_language(utterance.lang):
-                raise ValueError(f"`lang` must have no spaces or brackets, got {utterance.lang!r}")
+                raise ValueError(f"`lang` must have no spaces or brackets, got {utterance.lang!r:.60}")
         except ValueError as error:
             findings.append(Finding("malformed line", "error", where, str(error)))
             continue
-        yield Placed(where, replace(utterance, audio_filepath=os.path.join(path.parent, utterance.audio_filepath)))
+        yield Placed(where, utterance)
 
 
 def _groups(splits: Mapping[str, Sequence[Placed]], group_by: str, findings: list[Finding]) -> dict[str, list[float]]:

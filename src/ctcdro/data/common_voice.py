@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..files import PathLike
+from ..places import is_outside
 from .preparing import SPLITS, Dropped, Listed
 from .tables import language_folders, read_table
 
@@ -38,7 +39,9 @@ def _read_split(folder: Path, split: str, language: str) -> Iterator[Listed | Dr
         if isinstance(row, str):
             yield Dropped(split, language, where, "malformed line", row)
         elif not {"path", "sentence"} <= set(row):
-            raise ValueError(f"{path}:1: expected columns `path` and `sentence`; got {', '.join(row)}.")
+            raise ValueError(f"{path}:1: expected columns `path` and `sentence`; got {', '.join(row):.200}.")
+        elif is_outside(row["path"]):
+            yield Dropped(split, language, where, "malformed line", f"{row['path']!r:.60} leads out of clips")
         else:
             clip = row["path"] if Path(row["path"]).suffix else f"{row['path']}.mp3"  # old releases leave it out
             yield Listed(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..files import PathLike
+from ..places import is_outside
 from .preparing import SPLITS, Dropped, Listed
 from .tables import language_folders, read_table
 
@@ -47,6 +48,8 @@ def _read_split(folder: Path, split: str, language: str, text: str) -> Iterator[
         where = f"{path}:{number}"
         if isinstance(row, str):
             yield Dropped(split, language, where, "malformed line", row)
+        elif is_outside(row["file"]):
+            yield Dropped(split, language, where, "malformed line", f"{row['file']!r:.60} leads out of {audio}")
         else:
             yield Listed(
                 split=split,

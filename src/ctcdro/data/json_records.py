@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..files import PathLike, numbered_bytes
-
-LONGEST = 1e9  # seconds; what is longer is no audio
+from ..files import PathLike, numbered_bytes, parse_json
+from ..utterance import LONGEST
 
 
 def read_records(path: PathLike) -> Iterator[tuple[int, dict[str, Any] | str]]:
@@ -18,13 +16,11 @@ def read_records(path: PathLike) -> Iterator[tuple[int, dict[str, Any] | str]]:
             text = line.decode()
             if not text.strip():
                 continue
-            record = json.loads(text)
-            if "\\ud" in text.lower():  # half of a character, perhaps
-                json.dumps(record, ensure_ascii=False).encode()
-        except UnicodeError as error:
-            yield number, f"not UTF-8 text ({error.reason})"  # type: ignore[attr-defined]
+            record = parse_json(text)
+        except UnicodeDecodeError as error:
+            yield number, f"not UTF-8 text ({error.reason})"
             continue
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             yield number, f"not a JSON object on one line ({error})"
             continue
         yield number, record if isinstance(record, dict) else f"expected an object; got {type(record).__name__}"

@@ -55,12 +55,14 @@ def _read_folder(
         language = languages.get(id) or languages.get(speaker or "") or lang
         if not language:
             raise ValueError(
-                f"{where}: no language of {id}; expected it in {folder / 'utt2lang'}, or --lang, or --lang-map with "
-                f"the language of each utterance or speaker."
+                f"{where}: no language of {id:.60}; expected it in {folder / 'utt2lang'}, or --lang, or --lang-map "
+                f"with the language of each utterance or speaker."
             )
         recording, offset, duration = segments.get(id, (id, 0.0, None))
         if recording not in recordings:
-            yield Dropped(split, language, where, "missing audio", f"{recording} is not in {folder / 'wav.scp'}", id)
+            yield Dropped(
+                split, language, where, "missing audio", f"{recording:.60} is not in {folder / 'wav.scp'}", id
+            )
             continue
         yield Listed(
             split=split,
@@ -79,7 +81,7 @@ def _read_folder(
         if id not in with_text:
             language = languages.get(id) or lang or ""
             listing = folder / ("segments" if segments else "wav.scp")
-            yield Dropped(split, language, str(listing), "no transcript", f"{id} is not in {text}", id)
+            yield Dropped(split, language, str(listing), "no transcript", f"{id:.60} is not in {text}", id)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -96,7 +98,7 @@ def _read_map(path: Path, needed: bool = True) -> dict[str, str]:
     for number, line in _lines(path):
         words = line.split()
         if len(words) != 2:
-            raise ValueError(f"{path}:{number}: expected two words; got {line!r}.")
+            raise ValueError(f"{path}:{number}: expected two words; got {line!r:.60}.")
         found[words[0]] = words[1]
     return found
 
@@ -108,12 +110,15 @@ def _read_recordings(path: Path) -> dict[str, str]:
         location = rest[0].strip() if rest else ""
         if "|" in (location[:1], location[-1:]):
             raise ValueError(
-                f"{path}:{number}: a command, which is not run: {location!r}. Run it yourself, write its output to a "
-                f"file, and name that here."
+                f"{path}:{number}: a command, which is not run: {location!r:.200}. Run it yourself, write its output "
+                f"to a file, and name that here."
             )
         if location in ("", "-") or re.search(r"\.ark(:\d+)?$|:\d+$|^\w+://", location):
-            raise ValueError(f"{path}:{number}: expected the path of an audio file; got {location!r}.")
-        found[id] = audio_path(location, path.parent)
+            raise ValueError(f"{path}:{number}: expected the path of an audio file; got {location!r:.60}.")
+        try:
+            found[id] = audio_path(location, path.parent)
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: {error}.") from error
     return found
 
 
@@ -126,7 +131,9 @@ def _read_segments(path: Path) -> dict[str, tuple[str, float, float | None]]:
             id, recording, start, end = line.split()[:4]  # a fifth, the channel, may follow
             found[id] = (recording, float(start), float(end) - float(start) if float(end) >= 0 else None)
         except ValueError as error:
-            raise ValueError(f"{path}:{number}: expected utterance, recording, start and end; got {line!r}.") from error
+            raise ValueError(
+                f"{path}:{number}: expected utterance, recording, start and end; got {line!r:.60}."
+            ) from error
         if not (found[id][1] >= 0 and (found[id][2] is None or 0 < (found[id][2] or 0) < float("inf"))):
-            raise ValueError(f"{path}:{number}: expected 0 <= start < end in seconds; got {start} and {end}.")
+            raise ValueError(f"{path}:{number}: expected 0 <= start < end in seconds; got {start:.20} and {end:.20}.")
     return found

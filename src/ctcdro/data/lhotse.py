@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..files import PathLike
-from .json_records import LONGEST, read_records, seconds_of, text_of
+from ..utterance import LONGEST
+from .json_records import read_records, seconds_of, text_of
 from .preparing import Dropped, Listed
 from .tables import audio_path
 
@@ -58,15 +59,18 @@ def _recording(record: Mapping[str, Any], where: str, folder: Path) -> Recording
     source = sources[0] if isinstance(sources, list) and sources and isinstance(sources[0], dict) else {}
     if source.get("type") != "file" or not isinstance(source.get("source"), str):
         raise ValueError(
-            f"{where}: the audio of recording {record.get('id')!r} must be a file; got {source.get('type')!r}, which "
-            f"is neither run nor fetched. Save it to a file first."
+            f"{where}: the audio of recording {record.get('id')!r:.60} must be a file; got {source.get('type')!r:.60}, "
+            f"which is neither run nor fetched. Save it to a file first."
         )
     obstacle = None
     if len(sources) > 1 or source.get("channels", [0]) != [0]:
         obstacle = "one channel of several; save each to a file first"
     elif record.get("transforms"):
         obstacle = "to be transformed when read; save it so first"
-    return Recording(audio_path(source["source"], folder), obstacle)
+    try:
+        return Recording(audio_path(source["source"], folder), obstacle)
+    except ValueError as error:
+        return Recording(source["source"], str(error))
 
 
 def _of_cut(
@@ -78,7 +82,7 @@ def _of_cut(
         or not (isinstance(supervisions, list) and supervisions and all(isinstance(one, dict) for one in supervisions))
         or not (isinstance(start, int | float) and 0 <= start < LONGEST)
     ):
-        detail = f"expected a cut of one recording, with supervisions; found {', '.join(cut)}"
+        detail = f"expected a cut of one recording, with supervisions; found {', '.join(cut):.200}"
         yield Dropped(split, lang or "", where, "malformed line", detail, str(cut.get("id")))
         return
     recording = _recording(record, where, folder)
@@ -104,7 +108,9 @@ def _of_supervision(
         if not language:
             raise ValueError("`language` is missing; --lang gives one to all")
         if recording is None:
-            return Dropped(split, language, where, "missing audio", f"no recording {supervision['recording_id']!r}", id)
+            return Dropped(
+                split, language, where, "missing audio", f"no recording {supervision['recording_id']!r:.60}", id
+            )
         if recording.obstacle:
             return Dropped(split, language, where, "unusable recording", f"{recording.path}: {recording.obstacle}", id)
         return Listed(
@@ -119,5 +125,5 @@ def _of_supervision(
             offset=seconds_of({"start": start + (supervision.get("start") or 0)}, "start") or 0.0,
             duration=seconds_of(supervision, "duration"),
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         return Dropped(split, language, where, "malformed line", str(error), id)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..files import PathLike, numbered_lines
+from ..places import is_outside
 from .huggingface import Columns, read_huggingface
 from .ml_superb_sets import FEW_SHOT, Pair
 from .preparing import CORPUS_NOT_THERE, SPLITS, Dropped, Listed
@@ -162,12 +163,15 @@ def _as_on_disk(item: Listed | Dropped) -> Listed | Dropped:
     return replace(item, lang=language, text=text, corpus=corpus_of(item.id or ""))
 
 
-def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iterator[Listed]:
+def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iterator[Listed | Dropped]:
     path = folder / name
     if not path.is_file():
         raise ValueError(f"{path} is not there; expected the transcripts of ML-SUPERB 2.0.")
     for number, line in numbered_lines(path):
         id, *rest = line.split(maxsplit=2)
+        if is_outside(id):
+            yield Dropped(split, language, f"{path}:{number}", "malformed line", f"{id!r:.60} leads out of wav", id)
+            continue
         yield Listed(
             split=split,
             audio=str(folder / "wav" / f"{id}.wav"),

@@ -46,10 +46,10 @@ def _listed(
 ) -> Listed:
     audio = text_of(record, "audio_filepath")
     if audio is None:
-        raise ValueError(f"`audio_filepath` is missing (found: {', '.join(record)})")
+        raise ValueError(f"`audio_filepath` is missing (found: {', '.join(record):.200})")
     language = text_of(record, lang_field) or lang
     if language is None:
-        raise ValueError(f"`{lang_field}` is missing (found: {', '.join(record)}); --lang gives one to all")
+        raise ValueError(f"`{lang_field}` is missing (found: {', '.join(record):.200}); --lang gives one to all")
     return Listed(
         split=split,
         audio=audio_path(audio, folder),

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..files import PathLike, written_whole
+from ..files import PathLike, read_json, written_whole
 from ..progress import Track, untracked
 from ..utterance import Manifest, Utterance
 from ..vocab import can_be_language, normalise
@@ -119,7 +119,7 @@ def prepare(
         else:
             dropped.append(kept)
     if not utterances["train"]:
-        raise ValueError(_nothing_left(dropped))
+        raise ValueError(f"{out}: not written, since {_nothing_left(dropped)}")
     manifests = {split: Manifest(found) for split, found in utterances.items() if found}
     write_dataset(out, about, manifests, dropped)
     return Prepared(Path(out), manifests, dropped)
@@ -136,7 +136,7 @@ def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: boo
     if not manifests or overwrite:
         return
     try:
-        there = json.loads((folder / "dataset.json").read_bytes())
+        there = read_json(folder / "dataset.json")
         here = json.loads(json.dumps(about))
         differing = [f"{key} was {there.get(key)!r:.60}" for key in there | here if there.get(key) != here.get(key)]
     except (OSError, ValueError, AttributeError):
@@ -204,10 +204,10 @@ def _judged(
         if item.id.split() != [item.id]:
             raise ValueError(
                 f"{item.where}: utterance ids must have no white space, since tables of results are read by columns; "
-                f"got {item.id!r}. Rename it."
+                f"got {item.id!r:.60}. Rename it."
             )
         if (item.split, item.id) in seen:
-            return dropped("same id again", f"{item.id} comes twice in {item.split}")
+            return dropped("same id again", f"{item.id:.60} comes twice in {item.split}")
     if not can_be_language(item.lang):
         return dropped("unusable language", f"codes must have no spaces or brackets; got {item.lang!r:.60}")
     text = normalise(item.text, profile)
@@ -238,5 +238,5 @@ def _nothing_left(dropped: Sequence[Dropped]) -> str:
     first = dropped[0]
     return (
         f"no utterances for training are left; {len(dropped)} were dropped, the first at {first.where}: "
-        f"{first.reason}: {first.detail}"
+        f"{first.reason}: {first.detail:.500}"
     )

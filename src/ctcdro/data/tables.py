@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..files import PathLike, numbered_lines
+from ..places import place_of
 
 
 def read_table(path: PathLike, columns: Sequence[str] | None = None) -> Iterator[tuple[int, dict[str, str] | str]]:
@@ -24,7 +25,7 @@ def read_table(path: PathLike, columns: Sequence[str] | None = None) -> Iterator
         elif len(fields) == len(columns):
             yield number, dict(zip(columns, fields, strict=True))
         else:
-            yield number, f"{len(fields)} columns where {len(columns)} are expected ({', '.join(columns)})"
+            yield number, f"{len(fields)} columns where {len(columns)} are expected ({', '.join(columns):.200})"
 
 
 def language_folders(root: PathLike, table: str, languages: Sequence[str] | None) -> list[tuple[str, Path]]:
@@ -58,6 +59,13 @@ def language_folders(root: PathLike, table: str, languages: Sequence[str] | None
 
 
 def audio_path(path: str, folder: Path) -> str:
-    """Where a list in `folder` finds a file: beside itself, or else from the working directory."""
-    beside = folder / path
-    return str(beside if os.path.isabs(path) or beside.exists() or not os.path.exists(path) else path)
+    """Where a list in `folder` finds a file: beside itself, or else from the working directory.
+
+    Raises:
+        ValueError: if the list may not name it.
+    """
+    beside = place_of(path, folder)
+    if os.path.isabs(path) or os.path.exists(beside) or not os.path.exists(path):
+        return beside
+    place_of(os.path.abspath(path), folder)  # refuses it, perhaps
+    return path

@@ -42,13 +42,15 @@ class PageFigure:
 
 
 def escaped(text: str) -> str:
-    """Text that plotly shows as it is.
+    """Text that plotly shows as it is; between two $ it would look for mathematics.
 
     Example:
-        >>> escaped("<b>a</b> & b")
-        '&lt;b&gt;a&lt;/b&gt; &amp; b'
+        >>> escaped("<b>a</b> & $b$")
+        '&lt;b&gt;a&lt;/b&gt; &amp; &#36;b&#36;'
     """
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for one, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("$", "&#36;")):
+        text = text.replace(one, written)
+    return text
 
 
 def weights_figure(run: RunResult, label: str, name: str, highest: float) -> PageFigure:

@@ -7,7 +7,6 @@ that has been moved takes nothing but its lengths, its audio and its kinship to 
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config, read_config
-from ..files import PathLike
+from ..files import PathLike, read_json
 from ..metrics import Counts, Scores, count
-from ..runfolder import RunFolder, read_lines
+from ..runfolder import RunFolder, is_number, read_about, read_lines
 from ..transcripts import Prediction, read_predictions
 from ..utterance import Manifest, Utterance
 from .paper_results import MODELS, set_of
@@ -190,30 +189,21 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
         if not needed.is_file():
             raise ValueError(f"{needed} is not there; first `{_evaluate(path, split)}`.")
     try:
-        scores = Scores.from_record(json.loads(folder.scores(split).read_text(encoding="utf-8")))
+        scores = Scores.from_record(read_json(folder.scores(split)))
     except ValueError as error:
         raise ValueError(f"{folder.scores(split)}: {error}") from error
     predictions = read_predictions(folder.predictions(split))
-    counts = count(predictions, scores.profile)
+    try:
+        counts = count(predictions, scores.profile)
+    except ValueError as error:  # none, or an id twice
+        raise ValueError(f"{folder.predictions(split)}: {error}") from error
     if counts.scores() != scores:
         raise ValueError(
             f"{folder.scores(split)} is not of the predictions beside it; write both anew with "
             f"`{_evaluate(path, split)} --profile {scores.profile}`."
         )
-    about, weights = _about(folder), _weights(folder)
+    about, weights = read_about(folder), _weights(folder)
     return RunResult(name, path, config, about, split, predictions, counts, weights, _pace(folder, about), dataset)
-
-
-def _about(folder: RunFolder) -> dict[str, Any]:
-    if not folder.run.is_file():
-        return {}
-    try:
-        about = json.loads(folder.run.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{folder.run}: expected what `ctcdro train` writes ({error}); mend or remove it.") from error
-    if not isinstance(about, dict):
-        raise ValueError(f"{folder.run}: expected what `ctcdro train` writes; got {about!r:.60}; mend or remove it.")
-    return about
 
 
 def _evaluate(path: Path, split: str) -> str:
@@ -226,8 +216,11 @@ def _weights(folder: RunFolder) -> Weights:
     steps: list[int] = []
     groups: dict[str, list[float]] = {}
     for number, record in enumerate(read_lines(folder.group_weights), start=1):
-        own = record.get("weights") if isinstance(record, dict) else None
-        if not own or not isinstance(own, dict) or "step" not in record or own.keys() != (groups or own).keys():
+        own = record.get("weights")
+        if (
+            not (own and isinstance(own, dict) and all(map(is_number, own.values())) and is_number(record.get("step")))
+            or own.keys() != (groups or own).keys()
+        ):
             wanted = f"a step and weights of {', '.join(groups)}" if groups else "a step and weights"
             raise ValueError(f"{folder.group_weights}:{number}: expected {wanted}; got {record!r:.60}.")
         steps.append(record["step"])
@@ -237,7 +230,11 @@ def _weights(folder: RunFolder) -> Weights:
 
 
 def _pace(folder: RunFolder, about: dict[str, Any]) -> Pace:
-    steps = [record for record in read_lines(folder.log) if "audio_seconds" in record and "seconds" in record]
+    steps = [
+        record
+        for record in read_lines(folder.log)
+        if is_number(record.get("audio_seconds")) and is_number(record.get("seconds"))
+    ]
     seconds = about.get("seconds", steps[-1]["seconds"] if steps else None)
     speeds = [
         following["audio_seconds"] / (following["seconds"] - one["seconds"])
@@ -279,7 +276,7 @@ def read_dataset(path: PathLike, split: str) -> Dataset:
 def _reader(folder: Path) -> str | None:
     """Which command made the dataset, as its dataset.json tells."""
     try:
-        about = json.loads((folder / "dataset.json").read_bytes())
+        about = read_json(folder / "dataset.json")
     except (OSError, ValueError):
         return None
     return about.get("reader") if isinstance(about, dict) else None

@@ -1,0 +1,163 @@
+"""Files of audio whose headers lie: any bytes of them changed, cut off, or made to promise what cannot be."""
+
+import struct
+import tracemalloc
+
+import numpy as np
+import pytest
+import soundfile
+from hostile import FUZZ
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctcdro.data import audio
+from ctcdro.data.audio import AudioError, header, read_audio
+
+RATE = 16_000
+FORMATS = {
+    "wav": {"format": "WAV", "subtype": "PCM_16"},
+    "float": {"format": "WAV", "subtype": "FLOAT"},
+    "flac": {"format": "FLAC"},
+    "vorbis": {"format": "OGG", "subtype": "VORBIS"},
+    "opus": {"format": "OGG", "subtype": "OPUS"},
+    "mp3": {"format": "MP3"},
+}
+# Where headers end; what follows is audio, whose damage is looked for elsewhere.
+HEADER = 120
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory):
+    """A tenth of a second in each format."""
+    folder = tmp_path_factory.mktemp("audio")
+    samples = 0.3 * np.sin(np.arange(RATE // 10) * 0.05)
+    for name, options in FORMATS.items():
+        soundfile.write(folder / name, samples, RATE, **options)
+    return {name: (folder / name).read_bytes() for name in FORMATS}
+
+
+def is_read_or_named(path):
+    """Sees that a file gives finite samples, or an `AudioError` that begins with its name; whole, and a stretch."""
+    for call in (header, read_audio, lambda path: read_audio(path, offset=0.01, duration=0.02)):
+        try:
+            assert np.isfinite(call(path)).all()
+        except AudioError as error:
+            told = str(error)
+        else:
+            continue
+        assert told.startswith(f"{path}: ")
+        assert "\n" not in told
+
+
+WORDS = st.sampled_from([0, 1, 2, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 16_000, 1_000_000])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(st.data())
+@FUZZ
+def test_headers(tmp_path, contents, name, data):
+    content = bytearray(contents[name])
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, min(HEADER, len(content) - 4)))
+        size = data.draw(st.sampled_from([1, 2, 4]))
+        order = data.draw(st.sampled_from("<>"))
+        word = data.draw(st.one_of(WORDS, st.integers(0, 2**32 - 1)))
+        content[place : place + size] = struct.pack(f"{order}I", word)[:size]
+    content = content[: data.draw(st.one_of(st.just(len(content)), st.integers(0, len(content))))]
+    path = tmp_path / "a.audio"
+    path.write_bytes(content)
+    is_read_or_named(path)
+
+
+@given(
+    st.binary(max_size=300), st.sampled_from([b"", b"RIFF", b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"FORM", b".snd"])
+)
+@FUZZ
+def test_bytes_that_begin_as_audio_does(tmp_path, rest, beginning):
+    path = tmp_path / "a.wav"
+    path.write_bytes(beginning + rest)
+    is_read_or_named(path)
+
+
+def wav(num_channels=1, rate=RATE, num_bytes=3200, bits=16, data=b"\0" * 3200, format=1):
+    """A WAV file with any numbers in its header."""
+    block = num_channels * bits // 8
+    fields = struct.pack(
+        "<HHIIHH", format, num_channels & 0xFFFF, rate, (rate * block) & 0xFFFFFFFF, block & 0xFFFF, bits
+    )
+    return (
+        b"RIFF" + struct.pack("<I", (36 + num_bytes) & 0xFFFFFFFF) + b"WAVEfmt " + struct.pack("<I", 16) + fields
+        + b"data" + struct.pack("<I", num_bytes & 0xFFFFFFFF) + data
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        wav(num_channels=0),
+        wav(num_channels=65_535),
+        wav(num_channels=1024, num_bytes=2**32 - 1),
+        wav(rate=0),
+        wav(rate=2**32 - 1),
+        wav(rate=1),
+        wav(num_bytes=2**32 - 1),
+        wav(num_bytes=0, data=b""),
+        wav(bits=0),
+        wav(bits=24, format=3),
+        wav(format=0xFFFF),
+    ],
+)
+def test_numbers_that_cannot_be_take_no_memory(tmp_path, content):
+    path = tmp_path / "a.wav"
+    path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        is_read_or_named(path)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+def promising(content, num_samples):
+    """A FLAC file whose header promises so many samples."""
+    changed = bytearray(content)
+    changed[21] = (changed[21] & 0xF0) | num_samples >> 32
+    changed[22:26] = struct.pack(">I", num_samples & 0xFFFFFFFF)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("num_samples", [0, 1601, 2**22 + 1, 2**29 + 1, 2**36 - 1])
+def test_a_flac_file_that_promises_more_than_it_holds_takes_no_memory(tmp_path, contents, num_samples):
+    path = tmp_path / "a.flac"
+    path.write_bytes(promising(contents["flac"], num_samples))
+    tracemalloc.start()
+    try:
+        is_read_or_named(path)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("num_samples", [None, 0])
+def test_a_file_packed_a_thousandfold_is_not_unpacked_whole(tmp_path, monkeypatch, num_samples):
+    monkeypatch.setattr(audio, "MOST_SAMPLES", 10 * RATE)
+    monkeypatch.setattr(audio, "SAMPLES_AT_A_TIME", RATE)
+    path = tmp_path / "a.flac"
+    soundfile.write(path, np.zeros(20 * RATE, np.int16), RATE)
+    if num_samples is not None:  # 0 says that the number is not known
+        path.write_bytes(promising(path.read_bytes(), num_samples))
+    with pytest.raises(AudioError, match=r"a\.flac: more than 10 s to be read at once"):
+        read_audio(path)
+    assert len(read_audio(path, offset=15.0, duration=5.0)) == 5 * RATE
+    with pytest.raises(AudioError, match=r"a\.flac: more than 5 s to be read at once"):
+        read_audio(path, duration=8.0, sample_rate=2 * RATE)
+
+
+@pytest.mark.parametrize("offset", [1e300, 1e308, 1.7e308])
+def test_offsets_and_durations_beyond_all_bounds_are_named(tmp_path, contents, offset):
+    path = tmp_path / "a.wav"
+    path.write_bytes(contents["wav"])
+    with pytest.raises(AudioError, match=r"a\.wav: `offset` .* is not before the end"):
+        read_audio(path, offset=offset, duration=offset)
+    with pytest.raises(AudioError, match=r"a\.wav: ends at 0\.100 s"):
+        read_audio(path, duration=offset)

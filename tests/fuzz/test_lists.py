@@ -1,0 +1,205 @@
+"""Lists of utterances of every kind, damaged: manifests, those of other programs, references and hypotheses."""
+
+import json
+import os
+from itertools import pairwise
+
+import pytest
+from hostile import FUZZ, altered, as_json, damaged, is_told
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctcdro import Manifest
+from ctcdro.data.checking import check_dataset
+from ctcdro.data.common_voice import read_common_voice
+from ctcdro.data.fleurs import read_fleurs
+from ctcdro.data.json_records import read_records
+from ctcdro.data.kaldi import read_kaldi
+from ctcdro.data.lhotse import read_lhotse
+from ctcdro.data.ml_superb import read_ml_superb
+from ctcdro.data.nemo import read_nemo
+from ctcdro.data.preparing import SPLITS, prepare
+from ctcdro.files import numbered_lines
+from ctcdro.metrics import PROFILES, count
+from ctcdro.transcripts import match, read_hypotheses, read_predictions, read_references, write_predictions
+from layouts import write_audio
+
+UTTERANCE = {"audio_filepath": "a.wav", "duration": 1.0, "text": "dobrý den", "lang": "ces", "id": "a1", "offset": 0.0}
+SOUND = as_json(UTTERANCE) + b"\n"
+MANIFEST = SOUND + as_json({**UTTERANCE, "id": "a2", "speaker": "s", "corpus": "cv", "more": {"a": [1]}}) + b"\n"
+# A line of its own among sound ones, so that what is read around it is looked at, too.
+LINES = st.one_of(damaged(MANIFEST), altered(UTTERANCE).map(lambda record: SOUND + as_json(record) + b"\n" + SOUND))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lists")
+    write_audio(folder / "a.wav", 1.0)
+    return folder
+
+
+@given(LINES)
+@FUZZ
+def test_manifests(folder, content):
+    path = folder / "manifest.jsonl"
+    path.write_bytes(content)
+    manifest = is_told(lambda: Manifest.read(path), path)
+    if manifest is not None:
+        manifest.groups("lang")
+        is_told(lambda: manifest.groups("lang,corpus"), path)
+        copy = folder / "copy.jsonl"
+        is_told(lambda: manifest.write(copy), copy, path)
+        assert [one.text for one in Manifest.read(copy)] == [one.text for one in manifest]
+
+
+@given(st.one_of(st.binary(max_size=200), damaged(b"a\r\nb\n\n\xc5\x99\n")))
+@FUZZ
+def test_lines(folder, content):
+    path = folder / "lines.txt"
+    path.write_bytes(content)
+    lines = is_told(lambda: list(numbered_lines(path)), path)
+    for (number, _), (following, _) in pairwise(lines or []):
+        assert number < following
+    assert isinstance(list(read_records(path)), list)  # which names bad lines instead of ending at them
+
+
+@given(LINES)
+@FUZZ
+def test_datasets_to_check(folder, content):
+    for split in SPLITS:
+        (folder / f"{split}.jsonl").write_bytes(content if split != "dev" else MANIFEST)
+    report = is_told(lambda: check_dataset(folder, num_threads=1), folder)
+    if report is not None:
+        json.loads(report.to_json()), report.to_json().encode()
+        assert all(str(folder) in finding.where for finding in report.findings)
+
+
+def prepared(folder, listed):
+    """What `ctcdro prepare` would do with what a reader finds; errors name the list, what is left out its line."""
+    out = folder / "out"
+    done = is_told(lambda: prepare(listed, out, {}, "clean", overwrite=True, num_threads=1), folder)
+    if done is not None:
+        Manifest.read(out / "train.jsonl")
+        dropped = [json.loads(line) for _, line in numbered_lines(out / "dropped.jsonl")]
+        assert all(str(folder) in one["where"] for one in dropped)
+
+
+@given(LINES)
+@FUZZ
+def test_lists_of_nemo(folder, content):
+    path = folder / "nemo.json"
+    path.write_bytes(content)
+    prepared(folder, read_nemo({"train": [path]}, lang="ces"))
+
+
+RECORDING = {"id": "r", "sources": [{"type": "file", "channels": [0], "source": "a.wav"}], "sampling_rate": 16000}
+SUPERVISION = {"id": "s", "recording_id": "r", "start": 0.0, "duration": 0.5, "text": "ahoj", "language": "ces"}
+CUT = {"id": "c", "start": 0.1, "duration": 0.8, "recording": RECORDING, "supervisions": [SUPERVISION]}
+LHOTSE = [as_json(one) + b"\n" for one in (RECORDING, SUPERVISION, CUT)]
+
+
+@given(
+    st.one_of(
+        damaged(b"".join(LHOTSE)),
+        altered({"all": [RECORDING, SUPERVISION, CUT]}).map(
+            lambda record: b"\n".join(map(as_json, record["all"] if isinstance(record.get("all"), list) else []))
+        ),
+    )
+)
+@FUZZ
+def test_lists_of_lhotse(folder, content):
+    path = folder / "cuts.jsonl"
+    path.write_bytes(content)
+    prepared(folder, read_lhotse({"train": [path]}, lang="ces"))
+
+
+KALDI = {
+    "wav.scp": b"r1 a.wav\nr2 a.wav\n",
+    "text": "u1 dobrý den\nu2 ahoj\n".encode(),
+    "segments": b"u1 r1 0.0 0.5\nu2 r2 0.25 -1\n",
+    "utt2spk": b"u1 s1\nu2 s2\n",
+    "utt2lang": b"u1 ces\nu2 slk\n",
+}
+
+
+@pytest.mark.parametrize("name", KALDI)
+@given(st.data())
+@FUZZ
+def test_folders_of_kaldi(folder, name, data):
+    kaldi = folder / "kaldi"
+    kaldi.mkdir(exist_ok=True)
+    write_audio(kaldi / "a.wav", 1.0)
+    for other, content in KALDI.items():
+        (kaldi / other).write_bytes(data.draw(damaged(content)) if other == name else content)
+    prepared(kaldi, read_kaldi({"train": [kaldi]}))
+
+
+@given(damaged(b"client_id\tpath\tsentence\nx\ta.wav\tahoj\ny\tb\tdobr den\n"))
+@FUZZ
+def test_tables_of_common_voice(folder, content):
+    root = folder / "cs"
+    write_audio(root / "clips" / "a.wav", 1.0)
+    for split in SPLITS:
+        (root / f"{split}.tsv").write_bytes(content)
+    prepared(root, read_common_voice(root))
+
+
+@given(damaged(b"1\ta.wav\tAhoj.\tahoj\ta h o j\t16000\tMALE\n"))
+@FUZZ
+def test_tables_of_fleurs(folder, content):
+    root = folder / "cs_cz"
+    write_audio(root / "audio" / "train" / "a.wav", 1.0)
+    for split in SPLITS:
+        (root / "audio" / split).mkdir(parents=True, exist_ok=True)
+        (root / f"{split}.tsv").write_bytes(content)
+    prepared(root, read_fleurs(root))
+
+
+@given(damaged(b"a x ahoj\nb\tx\tdobr den\n"))
+@FUZZ
+def test_transcripts_of_ml_superb(folder, content):
+    root = folder / "superb" / "commonvoice" / "ces"
+    write_audio(root / "wav" / "a.wav", 1.0)
+    for name in ("transcript_1h_train.txt", "transcript_10min_dev.txt", "transcript_10min_test.txt"):
+        (root / name).write_bytes(content)
+    prepared(root, read_ml_superb(folder / "superb", [("ces", "commonvoice")]))
+
+
+PREDICTION = {"id": "a1", "lang": "ces", "text": "dobrý den", "hyp_lang": "slk", "hyp_text": "dobry den"}
+
+
+@given(
+    st.one_of(damaged(as_json(PREDICTION) + b"\n"), altered(PREDICTION).map(as_json)), st.sampled_from(list(PROFILES))
+)
+@FUZZ
+def test_predictions(folder, content, profile):
+    path = folder / "predictions.jsonl"
+    path.write_bytes(content)
+    predictions = is_told(lambda: read_predictions(path), path)
+    if predictions:
+        is_told(lambda: json.dumps(count(predictions, profile).scores().to_record()), "records", path)
+        write_predictions(folder / "copy.jsonl", predictions)
+        assert read_predictions(folder / "copy.jsonl") == predictions
+
+
+TRANSCRIPTS = {
+    "json": as_json(PREDICTION) + b"\n",
+    "kaldi": "a1 [ces] dobrý den\n".encode(),
+    "trn": "[ces] dobrý den (a1)\n".encode(),
+}
+
+
+@pytest.mark.parametrize("form", TRANSCRIPTS)
+@given(st.data())
+@FUZZ
+def test_references_and_hypotheses(folder, form, data):
+    path = folder / "transcripts"
+    path.write_bytes(data.draw(damaged(TRANSCRIPTS[form])))
+    references = is_told(lambda: read_references(path, lang="ces"), path)
+    hypotheses = is_told(lambda: read_hypotheses(path), path)
+    if references and hypotheses:
+        write_predictions(folder / "copy.jsonl", is_told(lambda: match(references, hypotheses), path) or [])
+
+
+def test_no_fuzzed_list_has_left_anything_behind(folder):
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]

@@ -1,0 +1,92 @@
+"""Folders of runs with damaged files: what `ctcdro report` and `ctcdro export` read."""
+
+import json
+import shutil
+
+import pytest
+import yaml
+from hostile import FUZZ, altered, as_json, damaged, is_told
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ctcdro.model_card import model_card
+from ctcdro.report.page import write_report
+from ctcdro.runfolder import RunFolder, forget_after
+from ctcdro.sweep import _last_step, read_scores
+from ctcdro.vocab import Vocabulary
+from run_folders import write_run
+from tones import write_dataset
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    run = write_run(folder / "run", write_dataset(folder / "tones", num_train=2, num_dev=2), "ctc-dro")
+    Vocabulary(["aaa", "bbb"], "abcdefgh").save(run.vocabulary)
+    return run
+
+
+def is_reported_or_told(run, out):
+    """What is said must name a file of the run, or of its dataset, or the run itself."""
+    report = is_told(
+        lambda: write_report([run.path], out, num_worst=1, audio=False, num_resamples=2), run.path.parent, "baseline"
+    )
+    is_told(lambda: model_card(run).encode(), run.path)
+    return report
+
+
+def damage(data, path):
+    """Lines and values of a file changed."""
+    sound = path.read_bytes()
+    if path.suffix == ".yaml":
+        return data.draw(damaged(sound))
+    if path.suffix == ".json":
+        return data.draw(st.one_of(damaged(sound), altered(json.loads(sound)).map(as_json)))
+    lines = sound.splitlines()
+    place = data.draw(st.integers(0, len(lines) - 1))
+    changed = data.draw(altered(json.loads(lines[place])).map(as_json))
+    lines[place] = changed
+    return data.draw(st.one_of(damaged(sound), st.just(b"\n".join(lines) + b"\n")))
+
+
+FILES = ["config.yaml", "run.json", "log.jsonl", "group_weights.jsonl", "scores/test.json", "predictions/test.jsonl"]
+
+
+@pytest.mark.parametrize("name", FILES)
+@given(st.data())
+@settings(FUZZ, max_examples=FUZZ.max_examples // 4)  # a page takes a quarter of a second
+def test_files_of_runs(run, tmp_path, name, data):
+    path = run.path / name
+    sound = path.read_bytes()
+    path.write_bytes(damage(data, path))
+    try:
+        is_reported_or_told(run, tmp_path / "page.html")
+        _last_step(run.log)
+        is_told(lambda: read_scores(run, "test"), run.path)
+    finally:
+        path.write_bytes(sound)
+
+
+@given(st.data())
+@FUZZ
+def test_logs_of_runs_that_go_on(run, tmp_path, data):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(damage(data, run.log))
+    is_told(lambda: forget_after(path, 2), path)
+
+
+@pytest.mark.parametrize("end", [b'{"step": 4, "name": "\xc5', b"\xff", b'{"step": 4', b"[", b'{"a":' * 5000])
+def test_a_log_that_broke_off_in_the_middle_of_anything_is_read_to_there(run, tmp_path, end):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"step": 1}\n{"step": 2}\n' + end)
+    forget_after(path, 5)
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2]
+    assert _last_step(path) == 2
+
+
+def test_a_configuration_from_elsewhere_is_read_as_one(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    values = yaml.safe_load(folder.config.read_text())
+    folder.config.write_text(yaml.safe_dump(values | {"dataset": "/dev/null/nothing"}))
+    assert is_reported_or_told(folder, tmp_path / "page.html")

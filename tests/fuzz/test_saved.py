@@ -1,0 +1,185 @@
+"""What runs save, damaged or made up: checkpoints whose digests are right, tensors, vocabularies, folders of models."""
+
+import json
+import os
+import shutil
+import warnings
+
+import pytest
+import torch
+from hostile import FUZZ, altered, as_json, damaged, is_told
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ctcdro.checkpoints import (
+    DIGESTS,
+    TENSORS,
+    VALUES,
+    Checkpoint,
+    _digests,
+    load_checkpoint,
+    restored,
+    save_checkpoint,
+)
+from ctcdro.model import build, load
+from ctcdro.tensors import load_tensors
+from ctcdro.vocab import Vocabulary
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+VOCABULARY = Vocabulary(["ces", "cmn"], "ahoj ")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "mel"
+    build("mel-small", len(VOCABULARY), seed=0).save(folder, VOCABULARY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wav2vec2(tmp_path_factory, folders):
+    folder = tmp_path_factory.mktemp("model") / "wav2vec2"
+    build(folders["wav2vec2"], len(VOCABULARY), seed=0).save(folder, VOCABULARY)
+    return folder
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    for step in (5, 10):
+        save_checkpoint(tmp_path, Checkpoint(step, {"a": torch.ones(3)}, {"epoch": step, "state": {"tensor": "a"}}))
+    return tmp_path
+
+
+TENSORS_FILE = (
+    b"\x50\0\0\0\0\0\0\0" + b'{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}'.ljust(0x50) + b"\0\0\x80?" * 3
+)
+
+
+@given(st.one_of(damaged(TENSORS_FILE), st.binary(max_size=100)))
+@FUZZ
+def test_files_of_tensors(tmp_path, content):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(content)
+    tensors = is_told(lambda: load_tensors(path), path)
+    assert tensors is None or all(tensor.numel() < 100 for tensor in tensors.values())
+
+
+@pytest.mark.parametrize("name", [TENSORS, VALUES, DIGESTS])
+@given(st.data())
+@FUZZ
+def test_damaged_checkpoints_are_passed_over(checkpoints, name, data):
+    path = checkpoints / "000000010" / name
+    sound = path.read_bytes()
+    content = data.draw(damaged(sound))
+    path.write_bytes(content)
+    loaded = load_checkpoint(checkpoints)
+    assert loaded.step == (10 if content == sound else 5)
+    path.write_bytes(sound)
+
+
+@given(altered({"step": 10, "values": {"epoch": 10}}).map(as_json))
+@FUZZ
+def test_checkpoints_made_up_with_right_digests_are_read_or_passed_over(checkpoints, content):
+    folder = checkpoints / "000000010"
+    (folder / VALUES).write_bytes(content)
+    (folder / DIGESTS).write_text(_digests(folder))
+    loaded = load_checkpoint(checkpoints)
+    assert loaded.step in (5, 10)
+
+
+@pytest.mark.parametrize("name", ["²", "٣", "1" * 200, "-1", "1.5", "10 ", "0x1", "000000010.new"])
+def test_folders_beside_checkpoints_harm_nothing(checkpoints, name):
+    os.mkdir(checkpoints / name)
+    assert load_checkpoint(checkpoints).step == 10
+    save_checkpoint(checkpoints, Checkpoint(11, {"a": torch.ones(3)}, {}))
+    assert load_checkpoint(checkpoints).step == 11
+
+
+def test_a_state_that_names_no_tensor_is_no_state():
+    with pytest.raises(KeyError):  # which `run.resume` tells of, with the folder
+        restored({"tensor": "b"}, {"a": torch.ones(1)})
+
+
+VOCAB = {"<pad>": 0, "<unk>": 1, "|": 2, "[ces]": 3, "a": 4, "ř": 5}
+
+
+@given(st.one_of(damaged(as_json(VOCAB)), altered(VOCAB).map(as_json)))
+@FUZZ
+def test_vocabularies(tmp_path, content):
+    path = tmp_path / "vocab.json"
+    path.write_bytes(content)
+    vocabulary = is_told(lambda: Vocabulary.load(path), path)
+    if vocabulary is not None:
+        vocabulary.save(tmp_path / "copy.json")
+        assert Vocabulary.load(tmp_path / "copy.json") == vocabulary
+
+
+@pytest.mark.parametrize("kind", ["model", "wav2vec2"])
+@given(st.data())
+@FUZZ
+def test_configurations_of_models(request, kind, data):
+    folder = request.getfixturevalue(kind)
+    path = folder / "config.json"
+    sound = path.read_bytes()
+    record = json.loads(sound)
+    path.write_bytes(data.draw(st.one_of(damaged(sound), altered(record).map(as_json))))
+    try:
+        is_told(lambda: load(folder), folder)
+    finally:
+        path.write_bytes(sound)
+
+
+HUGE = [10**6, 10**9, 10**12, 10**30, -1, 0, 1.5, "8", None, [1], True]
+
+
+@pytest.mark.parametrize("size", HUGE, ids=str)
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        *(("model", key) for key in ("width", "num_blocks", "kernel", "expansion", "num_bins", "stacked")),
+        *(("model", "vocabulary_size"), ("wav2vec2", "vocabulary_size")),
+        *(("wav2vec2", key) for key in ("hidden_size", "num_hidden_layers", "intermediate_size", "conv_dim")),
+        *(("wav2vec2", key) for key in ("num_conv_pos_embeddings", "num_attention_heads", "conv_kernel", "vocab_size")),
+    ],
+)
+def test_sizes_of_models_that_cannot_be_take_neither_memory_nor_time(request, kind, key, size):
+    folder = request.getfixturevalue(kind)
+    path = folder / "config.json"
+    sound = path.read_bytes()
+    record = json.loads(sound)
+    section = record["settings"] if key == "vocabulary_size" else record["encoder"].get("config", record["encoder"])
+    assert key in section
+    section[key] = [size] * len(section[key]) if isinstance(section[key], list) else size
+    path.write_bytes(as_json(record))
+    try:
+        is_told(lambda: load(folder), folder)
+    finally:
+        path.write_bytes(sound)
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "model.safetensors", "config.json"])
+def test_a_model_without_one_of_its_files_is_named(model, name):
+    os.rename(model / name, model / "away")
+    try:
+        with pytest.raises((ValueError, OSError), match=name.replace(".", r"\.")):
+            load(model)
+    finally:
+        os.rename(model / "away", model / name)
+
+
+@given(st.data())
+@settings(FUZZ, max_examples=FUZZ.max_examples // 4)
+def test_configurations_of_pretrained_encoders(tmp_path_factory, folders, data):
+    folder = tmp_path_factory.mktemp("encoder") / "pretrained"
+    shutil.copytree(folders["wav2vec2"], folder)
+    sound = (folder / "config.json").read_bytes()
+    (folder / "config.json").write_bytes(data.draw(st.one_of(damaged(sound), altered(json.loads(sound)).map(as_json))))
+    with warnings.catch_warnings(action="ignore"):  # of transformers, about settings it does not know
+        is_told(lambda: build(str(folder), 8, seed=0), folder)
+    shutil.rmtree(folder)
+
+
+def test_an_encoder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"`encoder`: .*nowhere is no folder here"):
+        build(str(tmp_path / "nowhere"), 8)

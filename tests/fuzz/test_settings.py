@@ -1,0 +1,98 @@
+"""Descriptions of runs and sweeps, damaged; and those that are small and would become large."""
+
+import pytest
+import yaml
+from hostile import FUZZ, altered, damaged, is_told
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctcdro.config import Config, parse_config, read_config
+from ctcdro.sweep_config import parse_sweep, read_sweep
+
+RUN = {
+    "dataset": "set1",
+    "seed": 3,
+    "model": {"encoder": "mel-small", "lora": None},
+    "objective": {"name": "ctc-dro", "step_size": "1e-3"},
+    "batches": {"batch_duration": 6.0, "group_by": "lang"},
+    "optimiser": {"betas": [0.9, 0.98], "clip_norm": None, "accumulate": 1},
+    "training": {"epochs": 2, "trackers": ["tensorboard"]},
+}
+SWEEP = {
+    "run": RUN,
+    "objectives": ["erm", "ctc-dro"],
+    "step_sizes": [1e-3, 1e-4],
+    "seeds": [0, 1],
+    "overrides": {"erm": {"batches": {"sampler": "group-uniform"}}},
+}
+DESCRIPTIONS = {"run": (RUN, read_config, parse_config), "sweep": (SWEEP, read_sweep, parse_sweep)}
+
+
+@pytest.mark.parametrize("kind", DESCRIPTIONS)
+@given(st.data())
+@FUZZ
+def test_files(tmp_path, kind, data):
+    values, read, _ = DESCRIPTIONS[kind]
+    path = tmp_path / f"{kind}.yaml"
+    path.write_bytes(data.draw(damaged(yaml.safe_dump(values, allow_unicode=True).encode())))
+    config = is_told(lambda: read(path), path)
+    if config is not None:
+        config.write(tmp_path / "copy.yaml")
+        assert read(tmp_path / "copy.yaml") == config
+
+
+@pytest.mark.parametrize("kind", DESCRIPTIONS)
+@given(st.data())
+@FUZZ
+def test_values(tmp_path, kind, data):
+    values, _, parse = DESCRIPTIONS[kind]
+    drawn = data.draw(altered(values))
+    if isinstance(drawn, dict):
+        config = is_told(lambda: parse(drawn, source="here.yaml"), "here.yaml")
+        if config is not None:
+            is_told(lambda: config.write(tmp_path / "copy.yaml"), tmp_path)
+
+
+@given(damaged(b"optimiser.betas=[0.9, 0.98]"))
+@FUZZ
+def test_overrides(content):
+    override = content.decode(errors="replace")
+    is_told(lambda: parse_config({"dataset": "set1"}, [override]), "--set", "configuration")
+
+
+NINE_TIMES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 12)
+)
+MERGED = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * 9)}]}}\n" for level in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [NINE_TIMES, MERGED, "a: &a [*a]\n", "&a {b: *a}\n", "[" * 100_000, "a: " * 2_000, "- " * 5_000, "? " * 5_000],
+    ids=["nine times", "merged", "itself", "itself as a key", "lists", "keys", "items", "questions"],
+)
+def test_what_would_grow_without_end_is_refused_at_once(tmp_path, text):
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"run\.yaml"):  # unguarded, each would take hours or all memory
+        read_config(path)
+
+
+@pytest.mark.parametrize(
+    "tag", ["python/object/apply:os.system ['touch taken']", "python/name:os.system", "python/tuple [1]"]
+)
+def test_yaml_makes_no_objects(tmp_path, monkeypatch, tag):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.yaml").write_text(f"dataset: !!{tag}\n")
+    with pytest.raises(ValueError, match=r"run\.yaml: not a YAML file: could not determine a constructor"):
+        read_config(tmp_path / "run.yaml")
+    assert not (tmp_path / "taken").exists()
+
+
+def test_names_for_values_may_be_used(tmp_path):
+    (tmp_path / "run.yaml").write_text("dataset: &d set1\nmodel: {encoder: *d}\noptimiser: {<<: {warmup: 0.5}}\n")
+    config = read_config(tmp_path / "run.yaml")
+    assert isinstance(config, Config)
+    assert (config.model.encoder, config.optimiser.warmup) == ("set1", 0.5)
