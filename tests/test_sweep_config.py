@@ -28,7 +28,7 @@ def test_a_run_has_the_setting_and_the_seed_and_all_else_of_the_file():
     run = config.config(Setting(objective="ctc-dro", step_size=1e-3, smoothing=1.0), seed=4)
     assert run.objective.model_dump() == {
         **{"name": "ctc-dro", "step_size": 1e-3, "smoothing": 1.0},
-        **{"reduction": "mean", "normalise": "none"},
+        **{"reduction": "mean", "compare_by": "second", "normalise": "none"},
     }
     assert run.seed == 4
     assert run.model == config.run.model

@@ -175,8 +175,6 @@ def flat_config(run: RunResult) -> dict[str, Any]:
         values["objective.step_size"] = None
     if name != "ctc-dro":
         values["objective.smoothing"] = None
-    if name in ("erm", "group-dro"):
-        values["objective.compare_by"] = None
     if values.get("batches.sampler") == "length-matched":
         values["batches.batch_size"] = None
     return values
