@@ -120,16 +120,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             raise ValueError(f"`state` must come from a sampler's `state_dict()`; got {state}.")
         here = {"sampler": type(self).__name__, "data": self._fingerprint, **self._options}
         there = {"sampler": state.get("sampler"), "data": state["data"], **state["options"]}
-        differing = [
-            f"{name} was {there.get(name)}, here it is {here.get(name)}"
-            for name in sorted(here | there)
-            if here.get(name) != there.get(name)
-        ]
-        if differing:
-            raise ValueError(
-                f"This sampler state was saved under other circumstances, so its batches would differ: "
-                f"{'; '.join(differing)}. Use the data and options of the run that saved it."
-            )
+        refuse_other_circumstances(here, there, "data")
         self.epoch = state["epoch"]
         self._resume_at = state["position"]
 
@@ -139,6 +130,25 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         for column in self._data:
             digest.update(np.ascontiguousarray(column).tobytes())
         return f"{digest.hexdigest()} ({len(self._data[0]):,} utterances)"
+
+
+def refuse_other_circumstances(here: dict[str, Any], there: dict[str, Any], data: str) -> None:
+    """Raises where what batches depend on differs from what it was when a state was saved, and says in what.
+
+    Args:
+        here, there: by name.
+        data: what the batches are made of.
+    """
+    differing = [
+        f"{name} was {there.get(name)}, here it is {here.get(name)}"
+        for name in sorted(here | there)
+        if here.get(name) != there.get(name)
+    ]
+    if differing:
+        raise ValueError(
+            f"This sampler state was saved under other circumstances, so its batches would differ: "
+            f"{'; '.join(differing)}. Use the {data} and options of the run that saved it."
+        )
 
 
 def shard(num_batches: int, rank: int, world_size: int, start: int = 0) -> range:

@@ -34,6 +34,7 @@ from lhotse.shar.readers.lazy import LazySharIterator
 from torch import Tensor
 
 from ..packing import Seconds
+from ..planned import refuse_other_circumstances
 from ..sampling import LengthMatchedBatchSampler
 from ..streamed import Group, Read, Rounds, known_group
 
@@ -167,16 +168,7 @@ class _LengthMatched(CutSampler):
             )
         here = {"seed": self.seed, "shuffle": self.shuffle, **self._circumstances()}
         there = {"seed": state_dict["seed"], "shuffle": state_dict["shuffle"], **state_dict["circumstances"]}
-        differing = [
-            f"{name} was {there.get(name)}, here it is {here.get(name)}"
-            for name in sorted(here | there)
-            if here.get(name) != there.get(name)
-        ]
-        if differing:
-            raise ValueError(
-                f"This sampler state was saved under other circumstances, so its batches would differ: "
-                f"{'; '.join(differing)}. Use the cuts and options of the run that saved it."
-            )
+        refuse_other_circumstances(here, there, "cuts")
         # lhotse empties what it is given, and insists on the ranks of before, which do not matter here.
         of_lhotse = {name: deepcopy(state_dict[name]) for name in super().state_dict()}
         super().load_state_dict(of_lhotse | {"rank": self.rank, "world_size": self.world_size})
