@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate lint bench clean docs
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate lint bench bench-samplers clean docs
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-integrations  other toolkits, each in its own environment (or one: make test-with-lightning)"
 	@echo "make lint      style and types"
 	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
+	@echo "make bench-samplers  our batch sampler beside those of lhotse and SpeechBrain; minutes"
 	@echo "make docs      the documentation as a site, into site"
 	@echo "make clean     remove $(VENV) and caches"
 
@@ -86,6 +87,11 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
+
+bench-samplers: $(VENV)/with-samplers/.installed
+	$(VENV)/with-samplers/bin/python benchmarks/sampler_peers.py
+
+$(VENV)/with-samplers/.installed: $(REQUIREMENTS)/lhotse.txt $(REQUIREMENTS)/speechbrain.txt
 
 $(DOCS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'

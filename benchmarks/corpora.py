@@ -1,6 +1,8 @@
-"""Durations like those of the paper's language set 1, for the sampler benchmarks."""
+"""Durations and texts like those of the paper's language set 1, for the benchmarks."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,6 +20,16 @@ SET_1 = {
     "spa": (8.1, 2.2),
 }
 
+# Letters of made-up words; Mandarin has a part of its characters, and no spaces.
+LETTERS = {
+    "ces": "aábcčdďeéěfghiíjklmnňoóprřsštťuúůvyýzž",
+    "cmn": "".join(map(chr, range(0x4E00, 0x4E00 + 500))),
+    "nan": "abceghijklmnopstu" + "áàâāéèêēíìîīóòôōúùûū",
+    "pol": "aąbcćdeęfghijklłmnńoóprsśtuwyzźż",
+    "ron": "aăâbcdefghiîjlmnoprsștțuvxz",
+    "spa": "aábcdeéfghiíjlmnñoópqrstuúüvxyz",
+}
+
 
 def like_set_1(num_utterances: int, seed: int = 0) -> tuple[Durations, Indices]:
     """Durations and groups, equally many of each group, normally distributed within half a second and 20 seconds."""
@@ -25,3 +37,22 @@ def like_set_1(num_utterances: int, seed: int = 0) -> tuple[Durations, Indices]:
     groups = np.arange(num_utterances) % len(SET_1)
     means, spreads = np.array(list(SET_1.values())).T
     return rng.normal(means[groups], spreads[groups]).clip(0.5, 20.0), groups
+
+
+def texts_like_set_1(
+    num_texts: int, languages: Sequence[str] = tuple(SET_1), seed: int = 0
+) -> tuple[list[str], list[str]]:
+    """Texts of 4 to 12 made-up words, and their languages, equally many of each."""
+    rng = np.random.default_rng(seed)
+    words = {language: _words(LETTERS[language], 2000, rng) for language in languages}
+    of_text = [languages[number % len(languages)] for number in range(num_texts)]
+    texts = [
+        ("" if language == "cmn" else " ").join(rng.choice(words[language], rng.integers(4, 13)))
+        for language in of_text
+    ]
+    return texts, of_text
+
+
+def _words(letters: str, num_words: int, rng: np.random.Generator) -> list[str]:
+    longest = 3 if len(letters) > 100 else 10
+    return ["".join(rng.choice(list(letters), rng.integers(1, longest))) for _ in range(num_words)]

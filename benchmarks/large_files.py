@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import resource
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+from measuring import in_own_process
 
 
 def lines(path: Path) -> None:
@@ -54,8 +53,17 @@ def check(path: Path) -> None:
     check_dataset(path.parent, decode=False, num_threads=1)
 
 
+def prepare_nemo(path: Path) -> None:
+    """What `ctcdro prepare nemo` does, which writes the list anew."""
+    from ctcdro.data.nemo import read_nemo
+    from ctcdro.data.preparing import prepare
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as out:
+        prepare(read_nemo({"train": [path]}), out, about={"reader": "nemo"}, num_threads=1)
+
+
 STREAMING: tuple[Callable[[Path], None], ...] = (lines, utterances, records)
-KEEPING: tuple[Callable[[Path], None], ...] = (manifest, check)
+KEEPING: tuple[Callable[[Path], None], ...] = (check, prepare_nemo, manifest)
 
 
 def write(folder: Path, num_lines: int) -> Path:
@@ -74,24 +82,6 @@ def write(folder: Path, num_lines: int) -> Path:
     return path
 
 
-def measured(call: Callable[[Path], None], path: Path) -> tuple[float, float]:
-    """Seconds, and the most bytes that were held, of a call in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_measure, args=(call.__name__, path, sender))
-    process.start()
-    result = receiver.recv()
-    process.join()
-    return result
-
-
-def _measure(name: str, path: Path, sender: object) -> None:
-    begun = time.perf_counter()
-    globals()[name](path)
-    seconds = time.perf_counter() - begun
-    sender.send((seconds, 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))  # type: ignore[attr-defined]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=int, default=1_000_000)
@@ -102,16 +92,16 @@ def main() -> None:
         folder = Path(name)
         one, many = write(folder / "one", 1), write(folder / "many", options.lines)
         for call in (*STREAMING, *KEEPING):
-            _, before = measured(call, one)
-            row(call, options.lines, *measured(call, many), before)
-        most = write(folder / "most", options.most) if options.most else None
-        for call in STREAMING if most else ():
-            _, before = measured(call, one)
-            row(call, options.most, *measured(call, most), before)  # type: ignore[arg-type]
+            print_row(call, one, many, options.lines)
+        if options.most:
+            most = write(folder / "most", options.most)
+            for call in STREAMING:
+                print_row(call, one, most, options.most)
 
 
-def row(call: Callable[[Path], None], num_lines: int, seconds: float, held: float, before: float) -> None:
-    a_line = (held - before) / num_lines
+def print_row(call: Callable[[Path], None], one: Path, many: Path, num_lines: int) -> None:
+    seconds, held = in_own_process(call, many)
+    a_line = (held - in_own_process(call, one).memory) / num_lines
     print(f"| {call.__name__} | {num_lines:,} | {seconds:.1f} | {held / 1e6:,.0f} MB | {a_line:,.0f} |", flush=True)
 
 

@@ -9,7 +9,6 @@ lhotse, which has an environment of its own (`make test-with-lhotse`).
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import numpy as np
 from corpora import BATCH_DURATION, SET_1
 from lhotse import CutSet, MonoCut, SupervisionSegment
 from lhotse.dataset import DynamicBucketingSampler, DynamicCutSampler, RoundRobinSampler
+from measuring import peak_memory
 
 from ctcdro.integrations.lhotse import LengthMatchedCutSampler, LengthMatchedStreamSampler
 
@@ -89,11 +89,6 @@ SAMPLERS = {
 }
 
 
-def peak_memory() -> float:
-    """Megabytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def measure(name: str, num_cuts: int, buffer_size: int) -> dict[str, float]:
     """Walks through one epoch, keeping no batch."""
     warnings.simplefilter("ignore")
@@ -113,7 +108,7 @@ def measure(name: str, num_cuts: int, buffer_size: int) -> dict[str, float]:
     seconds = time.process_time() - start
     return {
         "num_seen": num_seen,
-        "memory": peak_memory() - before,
+        "memory": (peak_memory() - before) / 1e6,
         "speed": num_seen / seconds,
         "within": num_within / num_batches,
         "std": (squares / num_batches - (totals / num_batches - BATCH_DURATION) ** 2) ** 0.5,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 import torch
+from measuring import seconds_in_turns, shown
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
@@ -105,25 +107,17 @@ def seconds_in_batches(manifest: Manifest, repeats: int, num_workers: int, num_r
     plain = Plain([utterance.audio_filepath for utterance in manifest])
     order = np.random.default_rng(0).permutation(np.tile(np.arange(NUM_FILES), repeats))
     batches = [batch.tolist() for batch in np.split(order, range(BATCH_SIZE, len(order), BATCH_SIZE))]
-    seconds = np.zeros((num_rounds, 2))
-    for number in range(num_rounds):
-        for which in (0, 1) if number % 2 else (1, 0):
-            start = time.perf_counter()
-            loader: Iterable[Any] = (
-                load_batches(dataset, batches, num_workers)
-                if which
-                else DataLoader(plain, batch_sampler=batches, collate_fn=padded, num_workers=num_workers)
-            )
-            for _ in loader:
-                pass
-            seconds[number, which] = time.perf_counter() - start
-    return seconds
 
+    def read(with_ours: bool) -> None:
+        loader: Iterable[Any] = (
+            load_batches(dataset, batches, num_workers)
+            if with_ours
+            else DataLoader(plain, batch_sampler=batches, collate_fn=padded, num_workers=num_workers)
+        )
+        for _ in loader:
+            pass
 
-def shown(ratios: npt.NDArray[np.float64]) -> str:
-    resampled = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
-    low, high = np.quantile(np.median(resampled, axis=1), [0.025, 0.975])
-    return f"{np.median(ratios):.2f} ({low:.2f} to {high:.2f})"
+    return seconds_in_turns([partial(read, False), partial(read, True)], num_rounds, num_warm_up=0)
 
 
 def main(num_rounds: int = 60, num_epochs: int = 7, workers: tuple[int, ...] = (0, 1, 2)) -> str:

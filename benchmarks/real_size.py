@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from training import make_config, peak_memory, write_dataset, write_wav2vec2
+from measuring import peak_memory
+from training import make_config, write_dataset, write_wav2vec2
 
 from ctcdro.config import Config
 

@@ -9,11 +9,14 @@ import re
 import subprocess
 from pathlib import Path
 
+import decoding
 import loss_cost
 import numpy as np
 import reading
 import sampler_matching
 import sampler_planning
+import scoring
+import startup
 import torch
 import training
 
@@ -25,6 +28,9 @@ SECTIONS = {
     "Matching, padding, freshness": sampler_matching,
     "Reading audio": reading,
     "Training": training,
+    "Decoding": decoding,
+    "Scoring": scoring,
+    "Start of the command line": startup,
 }
 
 

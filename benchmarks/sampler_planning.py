@@ -1,35 +1,36 @@
-"""How long does planning an epoch take? .venv/bin/python benchmarks/sampler_planning.py
+"""How long does planning an epoch take, and how much memory? .venv/bin/python benchmarks/sampler_planning.py
 
 Making the sampler and planning its first epoch, beside first-fit decreasing of the same durations, which is run only on
-the smallest corpus: it is quadratic, and ten times the utterances would take it the hundredfold time.
+the smallest corpus: it is quadratic, and ten times the utterances would take it the hundredfold time. Memory is that of
+the largest corpus: the peak of a process of its own that makes durations, groups and sampler, and plans an epoch, less
+the peak of one that only makes durations and groups.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from corpora import BATCH_DURATION, like_set_1
 from first_fit import first_fit_decreasing
+from measuring import in_own_process, seconds_of
 
 from ctcdro import LengthMatchedBatchSampler
 
 
-def seconds_of(function: Callable[[], object], repeats: int) -> float:
-    """The least of several times: what the work takes when nothing disturbs it."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def make_and_plan(num_utterances: int) -> None:
+    LengthMatchedBatchSampler(*like_set_1(num_utterances), BATCH_DURATION).plan(0)
+
+
+def make_only(num_utterances: int) -> None:
+    """Here, and not `like_set_1` itself, so that both processes import the same."""
+    like_set_1(num_utterances)
 
 
 def main(sizes: tuple[int, ...] = (60_000, 600_000, 6_000_000)) -> str:
     lines = [
         "| utterances | first-fit decreasing | first epoch, sampler made | a later epoch | times as fast | "
-        "growth for ten times the utterances |",
-        "|---|---|---|---|---|---|",
+        "growth for ten times the utterances | memory | bytes an utterance |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     before = None
     for size in sizes:
@@ -38,7 +39,7 @@ def main(sizes: tuple[int, ...] = (60_000, 600_000, 6_000_000)) -> str:
         first = seconds_of(lambda: LengthMatchedBatchSampler(durations, groups, BATCH_DURATION).plan(0), repeats)  # noqa: B023
         sampler = LengthMatchedBatchSampler(durations, groups, BATCH_DURATION)
         later = seconds_of(lambda: sampler.plan(1), repeats)  # noqa: B023
-        peer, faster = "", ""
+        peer = faster = memory = a_piece = ""
         if size == sizes[0]:
             start = time.perf_counter()
             for group in range(groups.max() + 1):
@@ -46,7 +47,12 @@ def main(sizes: tuple[int, ...] = (60_000, 600_000, 6_000_000)) -> str:
             peer_seconds = time.perf_counter() - start
             peer, faster = f"{peer_seconds:.1f} s", f"{peer_seconds / first:.0f}"
         growth = "" if before is None else f"{first / before:.1f}"
-        lines.append(f"| {size:,} | {peer} | {first:.2f} s | {later:.2f} s | {faster} | {growth} |")
+        if size == sizes[-1]:
+            held = in_own_process(make_and_plan, size).memory - in_own_process(make_only, size).memory
+            memory, a_piece = f"{held / 1e6:,.0f} MB", f"{held / size:.0f}"
+        lines.append(
+            f"| {size:,} | {peer} | {first:.2f} s | {later:.2f} s | {faster} | {growth} | {memory} | {a_piece} |"
+        )
         print(lines[-1], flush=True)
         before = first
     return "\n".join(lines)

@@ -18,7 +18,6 @@ of all rounds, with a 95 % interval by bootstrap. Memory is the peak of the proc
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +33,7 @@ import soundfile
 import torch
 import torch.nn.functional as F
 from corpora import SET_1, like_set_1
+from measuring import peak_memory, shown
 from torch import Tensor, nn
 
 import ctcdro
@@ -108,15 +108,6 @@ class Turns:
         if not self._num_steps:
             self._connection.send((self._audio, clock() - self._start, peak_memory()))
             self.begin(self._prepare)
-
-
-def peak_memory() -> int:
-    """Bytes that this process has had at most."""
-    # On Linux, `ru_maxrss` may be that of the process that started this one.
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    known = [1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
-    return known[0] if known else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def write_dataset(folder: Path, scale: float) -> None:
@@ -357,12 +348,6 @@ def seconds_of_objective(config: Config, num_batches: int = 1200) -> tuple[float
     return float(robust), float(plain)
 
 
-def shown(ratios: npt.NDArray[np.float64]) -> str:
-    resampled = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
-    low, high = np.quantile(np.median(resampled, axis=1), [0.025, 0.975])
-    return f"{np.median(ratios):.3f} ({low:.3f} to {high:.3f})"
-
-
 def main(settings: tuple[Setting, ...] = SETTINGS) -> str:
     speed = [
         "| model, batches | ours, s of audio in a second | over the bare step | over the `Trainer` | … with ours |",
@@ -384,7 +369,7 @@ def main(settings: tuple[Setting, ...] = SETTINGS) -> str:
             config = make_config(dataset, encoder, setting.batch_duration)
             results = measure(setting, config, folder / f"runs-{number}")
             rates = results[:, :, 0] / results[:, :, 1]
-            over = [shown(rates[:, 0] / rates[:, which]) for which in range(1, len(CONTENDERS))]
+            over = [shown(rates[:, 0] / rates[:, which], digits=3) for which in range(1, len(CONTENDERS))]
             step = float(np.median(results[:, 0, 1])) / setting.steps_a_turn
             robust, _ = seconds_of_objective(config)
             memory = [f"{results[-1, which, 2] / 1e9:.2f} GB" for which in range(3)]

@@ -2,12 +2,20 @@
 
 import json
 import os
+import tracemalloc
+from collections import Counter
 
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 
+from checking_oracle import find_all, read
+from ctcdro.data import checking, known
 from ctcdro.data.checking import check_dataset, num_frames
+from ctcdro.data.digests import digest
+from ctcdro.data.findings import MOST_KEPT
 from layouts import tone, write_audio, write_lines
 
 
@@ -219,3 +227,127 @@ def test_a_folder_without_dataset_is_refused(tmp_path):
     (tmp_path / "train.jsonl").write_text("")
     with pytest.raises(ValueError, match=r"train\.jsonl: no utterances"):
         check_dataset(tmp_path)
+
+
+# Of each field few values, so that much comes twice; what is no text, no number or no file among them.
+RECORDS = st.fixed_dictionaries(
+    {
+        "audio_filepath": st.sampled_from(["1.wav", "./1.wav", "2.wav", "3.wav", "4.wav", "gone.wav", "text.wav", ""]),
+        "duration": st.sampled_from([1.0, 1, 0.5, 0.01, 2.04, 3.0, -1.0]),
+        "text": st.one_of(st.sampled_from(["ahoj", "hoj", ""]), st.text("aáb |\t\u00a0😀", max_size=30)),
+        "lang": st.sampled_from(["ces", "ces", "spa", "swe", "a b"]),
+    },
+    optional={
+        "id": st.sampled_from(["a", "b", "c", "d"]),
+        "offset": st.sampled_from([0.0, -0.0, 0, 0.5]),
+        "corpus": st.sampled_from(["cv", "x/y", 7]),
+    },
+)
+LINES = st.one_of(RECORDS.map(json.dumps), st.sampled_from(["", "{not json", "[]"]))
+MANIFESTS = st.fixed_dictionaries(
+    {"train": st.lists(LINES, max_size=12)},
+    optional={"dev": st.lists(LINES, max_size=6), "test": st.lists(LINES, max_size=6)},
+)
+
+
+@pytest.fixture(scope="module")
+def with_audio(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dataset")
+    for seconds in (1, 2, 3, 4):
+        write_audio(folder / f"{seconds}.wav", float(seconds))
+    (folder / "text.wav").write_text("no audio")
+    return folder
+
+
+@pytest.mark.parametrize("num_halves", [2**64, 3, 1], ids=["digests", "few halves of digests", "one half"])
+@pytest.mark.parametrize("group_by", ["lang", "lang,corpus"])
+@given(manifests=MANIFESTS)
+def test_a_line_at_a_time_finds_the_same_as_all_lines_at_once(with_audio, num_halves, group_by, manifests):
+    """Also where the half of a digest that is kept is that of other texts, so that all of them seem to come twice."""
+    for split in ("train", "dev", "test"):
+        (with_audio / f"{split}.jsonl").unlink(missing_ok=True)
+    for split, lines in manifests.items():
+        write_lines(with_audio / f"{split}.jsonl", lines)
+    expected = find_all(with_audio, 25.0, group_by.split(","))
+
+    def shortened(key):
+        first, second = digest(key)
+        return first % num_halves, second
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (known, checking):
+            patch.setattr(module, "digest", shortened)
+        if expected is None:
+            with pytest.raises(ValueError, match="no utterances in it"):
+                check_dataset(with_audio, group_by=group_by, decode=False, num_threads=1)
+            return
+        report = check_dataset(with_audio, group_by=group_by, decode=False, num_threads=1)
+    assert report.findings == expected
+    assert report.counts == Counter((one.kind, one.severity) for one in expected)
+    for split, languages in report.statistics.items():
+        rows, _ = read(with_audio / f"{split}.jsonl", split)
+        for language, one in languages.items():
+            own = [utterance for _, _, utterance in rows if utterance.lang == language]
+            assert one.num_utterances == len(own)
+            assert one.duration_mean == pytest.approx(np.mean([utterance.duration for utterance in own]))
+            assert one.characters_deviation == pytest.approx(np.std([len(utterance.text) for utterance in own]))
+
+
+def test_a_fault_of_every_line_is_counted_and_the_first_are_kept(tmp_path):
+    write_audio(tmp_path / "a.wav", 1.0)
+    lines = [json.dumps(record("a", "")), json.dumps(record("a", "|"))] * (MOST_KEPT + 5)
+    for split in ("train", "dev"):
+        write_lines(tmp_path / f"{split}.jsonl", lines)
+    report = check_dataset(tmp_path, decode=False)
+    assert report.counts["empty transcript", "error"] == report.counts["empty transcript", "warning"] == MOST_KEPT + 5
+    assert report.counts["unusable character", "error"] == 2 * (MOST_KEPT + 5)
+    assert report.counts["same text in two splits", "warning"] == 2 * (MOST_KEPT + 5)
+    kept = Counter((one.kind, one.severity) for one in report.findings)
+    assert max(kept.values()) == MOST_KEPT
+    assert [one.where for one in report.findings if one.kind == "unusable character"][:2] == [
+        f"{tmp_path / 'train.jsonl'}:2",
+        f"{tmp_path / 'train.jsonl'}:4",
+    ]
+    told = json.loads(report.to_json())
+    assert (told["errors"], told["warnings"]) == (report.num_errors, report.num_warnings)
+    assert told["errors"] + told["warnings"] == sum(report.counts.values()) == sum(told["counts"].values())
+    assert told["counts"]["empty transcript"] == 2 * (MOST_KEPT + 5)
+    assert len(told["findings"]) == sum(kept.values())
+
+
+def test_headers_of_files_with_several_utterances_are_read_once(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(checking, "header", lambda path, header=checking.header: opened.append(path) or header(path))
+    dataset(tmp_path, [record("a")] * 50 + [record("b")])
+    check_dataset(tmp_path, decode=False, num_threads=1)
+    assert Counter(os.path.basename(path) for path in opened) == {"a.wav": 1, "b.wav": 1}
+
+
+def test_a_manifest_that_changes_meanwhile_is_refused(tmp_path):
+    folder = dataset(tmp_path, [record("t1")], [record("d1")])
+
+    def track(sequence, description, total=None):
+        write_lines(folder / "dev.jsonl", [json.dumps(record("d1", lang="swe"))] * 2)
+        return sequence
+
+    with pytest.raises(ValueError, match=r"dev\.jsonl: changed while it was being read"):
+        check_dataset(folder, decode=False, track=track)
+
+
+def test_a_line_takes_some_bytes(tmp_path):
+    write_audio(tmp_path / "a.wav", 9.0)
+
+    def held(num_lines):
+        for split, number in {"train": num_lines, "dev": num_lines // 10}.items():
+            start = 0.0 if split == "train" else 5.0
+            records = (record("a", f"{split} {n}", id=f"{split}-{n}", offset=start + n / 1e6) for n in range(number))
+            write_lines(tmp_path / f"{split}.jsonl", map(json.dumps, records))
+        tracemalloc.start()
+        try:
+            check_dataset(tmp_path, decode=False, num_threads=1)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few, many = 2_000, 8_000
+    assert held(many) - held(few) < 60 * (many - few)

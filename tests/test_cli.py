@@ -70,6 +70,16 @@ def test_check_ends_with_one_and_shows_the_place_of_what_is_wrong(tmp_path):
     assert "error: missing audio (1)" in done.stdout
 
 
+def test_check_counts_a_fault_that_all_lines_have(tmp_path):
+    line = json.dumps({"audio_filepath": "a.wav", "duration": 1.0, "text": "ahoj", "lang": "ces"})
+    (tmp_path / "train.jsonl").write_text(f"{line}\n" * 1234)
+    done = run("check", tmp_path, "--headers-only")
+    assert done.returncode == 1
+    assert "error: missing audio (1234)" in done.stdout
+    assert "… and 1224 more; --json has 1000 of them" in done.stdout
+    assert "1234 errors, 2 warnings in" in done.stdout
+
+
 def test_what_is_wrong_comes_in_one_line_without_traceback(tmp_path):
     done = run("check", tmp_path)
     assert done.returncode == 2

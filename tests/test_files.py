@@ -1,10 +1,13 @@
 """Lines with their numbers; files that appear whole or not at all."""
 
 import gzip
+import os
+from pathlib import Path
 
 import pytest
 
-from ctcdro.files import numbered_lines, write_bytes_whole, written_whole
+from ctcdro import files
+from ctcdro.files import numbered_lines, write_bytes_whole, written_together, written_whole
 
 
 def test_lines_keep_their_numbers_where_some_are_blank(tmp_path):
@@ -41,3 +44,38 @@ def test_a_file_that_fails_halfway_leaves_the_old_one_and_nothing_else(tmp_path)
     assert list(tmp_path.iterdir()) == [path]
     write_bytes_whole(path, b"new")
     assert path.read_bytes() == b"new"
+
+
+def write_all(paths, *, fail):
+    with written_together(paths) as several:
+        for file in several:
+            file.write("new")
+        assert not any(path.exists() and path.read_text() == "new" for path in paths)
+        if fail:
+            raise KeyboardInterrupt
+        several[1].close()
+
+
+def test_files_take_their_names_together_or_none_does(tmp_path):
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.write_text("old")
+    with pytest.raises(KeyboardInterrupt):
+        write_all(paths, fail=True)
+    assert [path.read_text() for path in paths] == ["old"] * 3
+    assert sorted(tmp_path.iterdir()) == paths
+    write_all(paths, fail=False)
+    assert [path.read_text() for path in paths] == ["new", "old", "new"]  # one was closed before the end
+    assert sorted(tmp_path.iterdir()) == paths
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_disk_that_is_full_at_the_very_end_changes_nothing(tmp_path, monkeypatch):
+    """What is written waits in memory; that there is no room shows when files are closed, before any takes its name."""
+    opened = files._text_file
+    monkeypatch.setattr(
+        files, "_text_file", lambda path: opened(Path("/dev/full") if path.name.startswith(".c.") else path)
+    )
+    with pytest.raises(OSError, match="No space left"):
+        write_all([tmp_path / name for name in "abc"], fail=False)
+    assert list(tmp_path.iterdir()) == []

@@ -27,15 +27,20 @@ MAY_IMPORT = {
     "sampling": {"packing", "planned"},
     "streamed": {"packing"},
     "__init__": {"ctc", "objectives", "sampling", "utterance", "weights"},
+    "processes": set(),
     "progress": set(),
     "data/__init__": set(),
     "data/audio": {"files"},
     "data/parallel": set(),
     "data/languages": set(),
+    "data/digests": set(),
     "data/statistics": {"utterance"},
+    "data/findings": {"data/statistics"},
     "data/tables": {"data/languages", "files", "places"},
     "data/json_records": {"files", "utterance"},
-    "data/preparing": {"data/audio", "data/parallel", "files", "progress", "utterance", "vocab"},
+    "data/preparing": {
+        *("data/audio", "data/digests", "data/parallel", "data/statistics", "files", "progress", "utterance", "vocab"),
+    },
     "data/common_voice": {"data/preparing", "data/tables", "files", "places"},
     "data/fleurs": {"data/preparing", "data/tables", "files", "places"},
     "data/kaldi": {"data/preparing", "data/tables", "files"},
@@ -55,9 +60,13 @@ MAY_IMPORT = {
         *("data/planning", "data/preparing", "data/recipe", "data/rendering", "data/voices", "files", "progress"),
         "utterance",
     },
-    "data/loading": {"data/audio", "utterance", "vocab"},
+    "data/loading": {"data/audio", "processes", "utterance", "vocab"},
+    "data/known": {
+        *("data/digests", "data/findings", "data/json_records", "data/preparing", "data/statistics"),
+        *("utterance", "vocab"),
+    },
     "data/checking": {
-        *("data/audio", "data/json_records", "data/parallel", "data/preparing", "data/statistics"),
+        *("data/audio", "data/digests", "data/findings", "data/known", "data/parallel", "data/preparing"),
         *("files", "progress", "utterance", "vocab"),
     },
     "tensors": {"files"},
@@ -88,7 +97,8 @@ MAY_IMPORT = {
         *("runfolder", "sampling", "stream", "tensors", "utterance", "vocab"),
     },
     "training": {
-        *("config", "ctc", "data/loading", "decoding", "files", "folders", "metrics", "progress", "run", "runfolder"),
+        *("config", "ctc", "data/loading", "decoding", "files", "folders", "metrics", "processes"),
+        *("progress", "run", "runfolder"),
     },
     "evaluation": {
         *("beam_search", "config", "data/audio", "decoding", "feature_cache", "files", "metrics", "model", "progress"),
@@ -151,11 +161,11 @@ MAY_IMPORT = {
     },
     "cli_report": {"cli_shown", "report/page"},
     "cli_recipes": {"data/recipe"},
-    "cli_shown": {"data/checking", "data/preparing", "data/statistics"},
+    "cli_shown": {"data/findings", "data/preparing", "data/statistics"},
     "cli_prepare": {
         *("cli_shown", "data/preparing", "data/common_voice", "data/fleurs", "data/huggingface", "data/kaldi"),
-        *("data/lhotse", "data/ml_superb", "data/ml_superb_sets", "data/nemo", "data/recipe", "data/synthetic"),
-        "cli_recipes",
+        *("data/lhotse", "data/ml_superb", "data/ml_superb_sets", "data/nemo", "data/recipe", "data/statistics"),
+        *("data/synthetic", "cli_recipes"),
     },
     "integrations/__init__": set(),
     **{
@@ -173,7 +183,7 @@ MAY_IMPORT = {
     },
     "cli": {
         *("__init__", "__version__", "cli_prepare", "cli_report", "cli_run", "cli_score", "cli_shown", "cli_sweep"),
-        *("data/checking", "report/plots"),
+        *("data/checking", "processes", "report/plots"),
     },
 }
 

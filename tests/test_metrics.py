@@ -9,6 +9,7 @@ import subprocess
 import unicodedata
 from pathlib import Path
 
+import jiwer
 import numpy as np
 import pytest
 from hypothesis import given
@@ -91,6 +92,18 @@ def test_counts_agree_with_the_textbook_in_many_scripts():
         assert words.total[number] == edit_distance(reference.split(), hypothesis.split())
         assert words.reference[number] == len(reference.split())
         assert characters.insertions[number] - characters.deletions[number] == len(hypothesis) - len(reference)
+
+
+def test_counts_are_those_of_jiwer():
+    references, hypotheses = zip(*(pair for pair in random_texts(1000, seed=1) if pair[0]), strict=True)
+    for ours, theirs in (
+        (count_characters(references, hypotheses), jiwer.process_characters(list(references), list(hypotheses))),
+        (count_words(references, hypotheses), jiwer.process_words(list(references), list(hypotheses))),
+    ):
+        together = ours.of(slice(None))
+        assert together.substitutions == theirs.substitutions
+        assert together.deletions == theirs.deletions
+        assert together.insertions == theirs.insertions
 
 
 texts = st.text(alphabet="ab c\u0301дש你", max_size=12).map(lambda text: " ".join(text.split()))

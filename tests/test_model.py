@@ -355,6 +355,13 @@ def test_a_checkpoint_of_another_kind_is_refused(tmp_path):
         build(str(tmp_path), 12)
 
 
+@pytest.mark.parametrize("config", [{"num_hidden_layers": 10**9}, {"num_hidden_layers": 0}])
+def test_a_checkpoint_of_a_billion_layers_or_none_is_refused(config, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "wav2vec2", **config}))
+    with pytest.raises(ValueError, match=r"layers, not 1 to 1,000"):
+        build(str(tmp_path), 12)
+
+
 def test_a_checkpoint_without_some_weights_is_refused(folders, tmp_path):
     weights = load_file(os.path.join(folders["hubert"], "model.safetensors"))
     weights.pop("encoder.layers.1.feed_forward.output_dense.weight")

@@ -1,13 +1,20 @@
 """What all preparation shares, beyond what is tested for each reader."""
 
+import errno
 import json
+import tracemalloc
+from collections import Counter
 
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ctcdro import Manifest
+from ctcdro import Manifest, Utterance
+from ctcdro.data import preparing
 from ctcdro.data.audio import header
-from ctcdro.data.preparing import Listed, prepare
+from ctcdro.data.preparing import MOST_DROPPED_KEPT, Dropped, Listed, prepare
+from ctcdro.data.statistics import by_language
 from layouts import tone, write_audio
 
 
@@ -52,7 +59,7 @@ def test_progress_is_told(tmp_path):
 
     write_audio(tmp_path / "1.wav", 1.0)
     prepare([listed(tmp_path, 1)], tmp_path / "out", {}, track=track)
-    assert told == [("listing utterances", None), ("reading audio headers", 1)]
+    assert told == [("reading audio headers", None)]  # of how many is not known before all are listed
 
 
 def test_what_leaves_nothing_for_training_says_what_became_of_it(tmp_path):
@@ -134,3 +141,144 @@ def test_stopping_in_the_middle_leaves_no_manifest(tmp_path):
     assert not list((tmp_path / "out").glob("*.jsonl"))
     prepare([listed(tmp_path, 1)], tmp_path / "out", {})
     assert (tmp_path / "out" / "train.jsonl").exists()
+
+
+ITEMS = st.lists(
+    st.tuples(
+        st.sampled_from(["train", "train", "dev", "test"]),
+        st.sampled_from(["1.wav", "2.wav", "gone.wav", "text.wav"]),
+        st.sampled_from(["Ahoj!", "dobrý den", "…", ""]),
+        st.sampled_from(["ces", "spa", "a b"]),
+        st.sampled_from([None, "a", "b", "c", "d"]),
+        st.sampled_from([None, 0.5, 1.5]),
+    ),
+    max_size=30,
+)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    for seconds in (1, 2):
+        write_audio(folder / f"{seconds}.wav", float(seconds))
+    (folder / "text.wav").write_text("no audio")
+    (folder / "beside").mkdir()
+    return folder
+
+
+@given(ITEMS)
+def test_what_is_written_as_it_comes_is_what_is_written_at_once(corpus, items):
+    """Against a preparation that keeps everything, written apart."""
+    texts = {"Ahoj!": "ahoj", "dobrý den": "dobrý den"}
+    lengths = {"1.wav": 1.0, "2.wav": 2.0}
+    kept = {"train": [], "dev": [], "test": []}
+    reasons = []
+    for split, audio, text, lang, id, duration in items:
+        there = lengths.get(audio, 0.0)
+        if id is not None and any(one.id == id for one in kept[split]):
+            reasons.append("same id again")
+        elif lang == "a b":
+            reasons.append("unusable language")
+        elif text not in texts:
+            reasons.append("empty transcript")
+        elif not there:
+            reasons.append("missing audio" if audio == "gone.wav" else "unreadable audio")
+        elif (duration or 0.0) > there:
+            reasons.append("outside its audio")
+        else:
+            kept[split].append(Utterance(str(corpus / audio), duration or there, texts[text], lang, id=id))
+    listed = [
+        Listed(split, str(corpus / audio), text, lang, f"list:{number}", id=id, duration=duration)
+        for number, (split, audio, text, lang, id, duration) in enumerate(items)
+    ]
+    if not kept["train"]:
+        with pytest.raises(ValueError, match="no utterances for training"):
+            prepare(iter(listed), corpus / "out", {}, num_threads=2)
+        return
+    done = prepare(iter(listed), corpus / "out", {}, num_threads=2)
+    assert [one.reason for one in done.dropped] == reasons
+    assert done.num_dropped == Counter(reasons)
+    for split, utterances in kept.items():
+        path = corpus / "out" / f"{split}.jsonl"
+        if utterances:
+            Manifest(utterances).write(corpus / "beside" / "expected.jsonl")
+            assert path.read_bytes() == (corpus / "beside" / "expected.jsonl").read_bytes()
+            assert done.statistics[split] == by_language(utterances)
+            assert list(done.manifests[split]) == utterances
+        else:
+            assert not path.exists()
+            assert split not in done.statistics
+
+
+def test_headers_are_read_once_a_file(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(preparing, "header", lambda path: opened.append(path) or header(path))
+    for number in (1, 2):
+        write_audio(tmp_path / f"{number}.wav", 1.0)
+    items = [listed(tmp_path, number) for number in (1, 2)] * 200
+    prepare(iter(items), tmp_path / "out", {}, num_threads=1)
+    assert len(opened) == 2
+
+
+def test_of_what_is_left_out_the_first_are_kept_and_all_are_counted(tmp_path):
+    write_audio(tmp_path / "1.wav", 1.0)
+    faults = (Dropped("train", "ces", f"list:{n}", "malformed line", "no text") for n in range(MOST_DROPPED_KEPT + 7))
+    done = prepare([listed(tmp_path, 1), *faults], tmp_path / "out", {})
+    assert done.num_dropped == {"malformed line": MOST_DROPPED_KEPT + 7}
+    assert [one.where for one in done.dropped] == [f"list:{n}" for n in range(MOST_DROPPED_KEPT)]
+    lines = (tmp_path / "out" / "dropped.jsonl").read_text().splitlines()
+    assert [json.loads(line)["where"] for line in lines] == [f"list:{n}" for n in range(MOST_DROPPED_KEPT + 7)]
+
+
+def fail_to_write(tmp_path, monkeypatch):
+    def full(utterance, folder):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(preparing, "manifest_line", full)
+    return [listed(tmp_path, 1)]
+
+
+def fail_to_list(tmp_path, monkeypatch):
+    def broken():
+        yield listed(tmp_path, 1)
+        raise ValueError("list:2: a command")
+
+    return broken()
+
+
+def be_interrupted(tmp_path, monkeypatch):
+    def interrupted():
+        yield from [listed(tmp_path, 1)] * 5000  # more than are read ahead
+        raise KeyboardInterrupt
+
+    return interrupted()
+
+
+@pytest.mark.parametrize(
+    ("fail", "kind"), [(fail_to_write, OSError), (fail_to_list, ValueError), (be_interrupted, KeyboardInterrupt)]
+)
+def test_nothing_is_changed_where_something_fails(tmp_path, monkeypatch, fail, kind):
+    write_audio(tmp_path / "1.wav", 1.0)
+    prepare([listed(tmp_path, 1), listed(tmp_path, 1, split="dev")], tmp_path / "there", {})
+    before = {path.name: path.read_bytes() for path in (tmp_path / "there").iterdir()}
+    for out in ("there", "not/there/yet"):
+        with pytest.raises(kind), monkeypatch.context() as patch:
+            prepare(fail(tmp_path, patch), tmp_path / out, {}, num_threads=1)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "there").iterdir()} == before
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_line_takes_some_bytes(tmp_path):
+    write_audio(tmp_path / "1.wav", 1.0)
+
+    def held(num_lines):
+        items = (listed(tmp_path, 1, id=f"cv_ces_{number}", where=f"list:{number}") for number in range(num_lines))
+        tracemalloc.start()
+        try:
+            prepare(items, tmp_path / "out", {}, num_threads=1)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few, many = 2_000, 10_000
+    assert held(many) - held(few) < 60 * (many - few)

@@ -1,6 +1,7 @@
 """Manifests: in and out unchanged, the order of groups, and errors that say where."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctcdro import Manifest, Utterance
-from ctcdro.utterance import read_utterances
+from ctcdro.places import is_outside
+from ctcdro.utterance import manifest_line, read_utterances
 
 RECORD = {"audio_filepath": "clips/a.flac", "duration": 3.5, "text": "dobrý den", "lang": "ces"}
 
@@ -65,6 +67,21 @@ def test_windows_line_ends_byte_order_marks_and_blank_lines_are_taken(tmp_path):
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(RECORD).encode() + b"\r\n\r\n" + json.dumps(RECORD).encode())
     assert len(Manifest.read(path)) == 2
     assert [line for line, _ in read_utterances(path)] == [1, 3]
+
+
+@given(
+    st.sampled_from(["", "/", "//", "///", "/d/", "/d/e/", "./", "../"]),
+    st.lists(st.sampled_from(["d", "e", "f.wav", "..", ".", ""]), min_size=1, max_size=6),
+    st.sampled_from(["/", "/d", "/d/e", "/nowhere"]),
+)
+def test_audio_is_named_as_pathlib_would(start, parts, folder):
+    path, folder = start + "/".join(parts), Path(folder)
+    audio = Path.cwd() / path
+    if path and audio != folder:
+        if audio.is_relative_to(folder) and not is_outside(str(audio.relative_to(folder))):
+            audio = audio.relative_to(folder)
+        line = json.loads(manifest_line(Utterance(path, duration=1.0, text="", lang="ces"), folder))
+        assert line["audio_filepath"] == audio.as_posix()
 
 
 def test_writing_replaces_the_file_whole(tmp_path):

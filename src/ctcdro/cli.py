@@ -19,6 +19,7 @@ from .cli_report import report
 from .cli_run import evaluate, export, train, transcribe
 from .cli_score import score
 from .cli_sweep import demo, sweep
+from .processes import losses_told
 
 INTERRUPTED = 130  # what typer ends with after Ctrl-C
 
@@ -81,7 +82,8 @@ def check(
 def main() -> None:
     """Runs a command. What is wrong with input comes as one line; anything else is a fault of ours, with traceback."""
     try:
-        app()
+        with losses_told():
+            app()
     except (ValueError, ImportError, OSError, FloatingPointError) as error:
         _end(str(error), 2)
     except SystemExit as error:

@@ -303,6 +303,7 @@ def synthetic(
     from .cli_shown import dataset_shown, progress
     from .data.preparing import Prepared
     from .data.recipe import DEMO, Recipe
+    from .data.statistics import by_language
     from .data.synthetic import make_corpus
 
     chosen = _split(languages)
@@ -314,7 +315,8 @@ def synthetic(
         manifests = make_corpus(out, recipes, seed, num_workers, overwrite, track=progress)
     except RuntimeError as error:  # of eSpeak NG, or of two commands at once
         raise ValueError(str(error)) from error
-    dataset_shown(Prepared(out, manifests, []))
+    statistics = {split: by_language(manifest) for split, manifest in manifests.items()}
+    dataset_shown(Prepared(out, statistics, {}, []))
 
 
 def _split(languages: str | None) -> list[str] | None:

@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from .data.statistics import Statistics, by_language
-
 if TYPE_CHECKING:
-    from .data.checking import Report
+    from .data.findings import Report
     from .data.preparing import Prepared
+    from .data.statistics import Statistics
 
 Item = TypeVar("Item")
 
@@ -41,13 +40,13 @@ def escaped(text: str) -> str:
 
 def dataset_shown(done: Prepared) -> None:
     """What was written, by language and split, and what was left out."""
-    results.print(statistics_table({split: by_language(found) for split, found in done.manifests.items()}))
-    if done.dropped:
-        reasons = Counter(item.reason for item in done.dropped)
+    results.print(statistics_table(done.statistics))
+    if done.num_dropped:
+        reasons = Counter(done.num_dropped)
         listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        results.print(f"Left out {len(done.dropped)}: {listed}. See {done.folder / 'dropped.jsonl'}")
+        results.print(f"Left out {reasons.total()}: {listed}. See {done.folder / 'dropped.jsonl'}")
     for split in ("dev", "test"):
-        if split not in done.manifests:
+        if split not in done.statistics:
             results.print(f"There is no {split}.jsonl, since nothing was found for it.")
     results.print(f"Dataset: {done.folder}")
 
@@ -77,11 +76,12 @@ def statistics_table(found: Mapping[str, Mapping[str, Statistics]]) -> Table:
 def check_shown(report: Report, max_shown: int) -> None:
     """Statistics, then findings by kind, the worst first."""
     results.print(statistics_table(report.statistics))
+    counts = report.count_by_kind()
     for kind, findings in report.by_kind().items():
-        results.print(f"\n{findings[0].severity}: {kind} ({len(findings)})")
+        results.print(f"\n{findings[0].severity}: {kind} ({counts[kind]})")
         for finding in findings[:max_shown]:
             results.print(escaped(f"  {finding.where}: {finding.detail}"), soft_wrap=True)
-        if len(findings) > max_shown:
-            results.print(f"  … and {len(findings) - max_shown} more; --json has all")
-    errors, warnings = len(report.errors), len(report.findings) - len(report.errors)
-    results.print(f"\n{errors} errors, {warnings} warnings in {report.dataset}")
+        if counts[kind] > max_shown:
+            in_json = "all" if counts[kind] == len(findings) else f"{len(findings)} of them"
+            results.print(f"  … and {counts[kind] - max_shown} more; --json has {in_json}")
+    results.print(f"\n{report.num_errors} errors, {report.num_warnings} warnings in {report.dataset}")

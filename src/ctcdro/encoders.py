@@ -41,6 +41,9 @@ LORA_TARGETS: Mapping[str, tuple[str, ...]] = {
 }
 FAMILIES = tuple(LORA_TARGETS)
 
+# Far more than any encoder has; a folder that asks for more would fill the memory with modules.
+MOST_LAYERS = 1_000
+
 
 @dataclass(frozen=True)
 class Lora:
@@ -286,6 +289,8 @@ def from_pretrained(name: str) -> PretrainedEncoder:
         raise ValueError(
             f"`encoder` must be of one of the families {', '.join(FAMILIES)}; {name} is {config.model_type}."
         )
+    if not 0 < config.num_hidden_layers <= MOST_LAYERS:
+        raise ValueError(f"`encoder`: {name} claims {config.num_hidden_layers:,} layers, not 1 to {MOST_LAYERS:,}.")
     _switch_off_masking(config)
     alone = config.architectures == ["WhisperEncoder"]
     from_checkpoint = _whisper_class() if alone else transformers.AutoModel

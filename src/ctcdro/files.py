@@ -9,8 +9,8 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 from uuid import uuid4
@@ -125,8 +125,36 @@ def written_whole(path: PathLike) -> Iterator[IO[str]]:
         ...     Path(folder, "notes.txt").read_text(encoding="utf-8")
         'řeč'
     """
-    with _taking_its_name_last(path) as unfinished, open(unfinished, "w", encoding="utf-8", newline="\n") as file:
+    with _taking_its_name_last(path) as unfinished, _text_file(unfinished) as file:
         yield file
+
+
+@contextmanager
+def written_together(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
+    """UTF-8 text files to write to at the same time, which take their names, one after the other, only when all are
+    written; on an error none does, and nothing is left. A file that the caller has closed by then is thrown away.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with written_together([Path(folder, "a.txt"), Path(folder, "b.txt")]) as (one, other):
+        ...         _ = one.write("řeč")
+        ...         other.close()
+        ...     os.listdir(folder)
+        ['a.txt']
+    """
+    names = [(_unfinished(path), Path(path)) for path in paths]
+    try:
+        with ExitStack() as stack:
+            files = [stack.enter_context(_text_file(unfinished)) for unfinished, _ in names]
+            yield files
+            wanted = [name for name, file in zip(names, files, strict=True) if not file.closed]
+        # All is on its way to the disk: that it is full was told before this.
+        for unfinished, path in wanted:
+            os.replace(unfinished, path)
+    finally:
+        for unfinished, _ in names:
+            unfinished.unlink(missing_ok=True)
 
 
 def write_bytes_whole(path: PathLike, content: bytes) -> None:
@@ -137,10 +165,18 @@ def write_bytes_whole(path: PathLike, content: bytes) -> None:
 
 @contextmanager
 def _taking_its_name_last(path: PathLike) -> Iterator[Path]:
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")  # processes of other machines may have the same number
+    unfinished = _unfinished(path)
     try:
         yield unfinished
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _unfinished(path: PathLike) -> Path:
+    path = Path(path)
+    return path.with_name(f".{path.name}.{uuid4().hex}")  # processes of other machines may have the same number
+
+
+def _text_file(path: Path) -> IO[str]:
+    return open(path, "w", encoding="utf-8", newline="\n")

@@ -37,8 +37,7 @@ import numpy.typing as npt
 from . import vocab
 
 try:
-    import jiwer
-    from rapidfuzz.distance import Levenshtein  # jiwer counts with it
+    from rapidfuzz.distance import Levenshtein
 except ImportError as error:
     raise ImportError("Counting edits needs the extra `data`: pip install 'ctcdro[data]'") from error
 
@@ -96,7 +95,7 @@ def count_characters(references: Sequence[str], hypotheses: Sequence[str]) -> Ed
         >>> count_characters(["dobrý den", ""], ["dobrí dn", "x"]).total
         array([2, 1])
     """
-    return _counted(jiwer.process_characters(list(references), list(hypotheses)))
+    return _counted([text.strip() for text in references], [text.strip() for text in hypotheses])
 
 
 def count_words(references: Sequence[str], hypotheses: Sequence[str]) -> Edits:
@@ -106,19 +105,16 @@ def count_words(references: Sequence[str], hypotheses: Sequence[str]) -> Edits:
         >>> count_words(["dobrý den"], ["den"])
         Edits(substitutions=array([0]), deletions=array([1]), insertions=array([0]), reference=array([2]))
     """
-    return _counted(jiwer.process_words(list(references), list(hypotheses)))
+    return _counted(_split(references), _split(hypotheses))
 
 
-def _counted(output: jiwer.CharacterOutput | jiwer.WordOutput) -> Edits:
-    found = {name: np.zeros(len(output.references), dtype=np.int64) for name in ("substitute", "delete", "insert")}
-    for number, chunks in enumerate(output.alignments):
-        for chunk in chunks:
-            if chunk.type == "insert":
-                found["insert"][number] += chunk.hyp_end_idx - chunk.hyp_start_idx
-            elif chunk.type != "equal":
-                found[chunk.type][number] += chunk.ref_end_idx - chunk.ref_start_idx
-    lengths = np.array([len(reference) for reference in output.references], dtype=np.int64)
-    return Edits(found["substitute"], found["delete"], found["insert"], lengths)
+def _counted(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> Edits:
+    edits = [
+        Counter(edit.tag for edit in Levenshtein.editops(reference, hypothesis))
+        for reference, hypothesis in zip(references, hypotheses, strict=True)
+    ]
+    columns = ([one[kind] for one in edits] for kind in ("replace", "delete", "insert"))
+    return Edits(*(np.array(column, dtype=np.int64) for column in (*columns, [len(text) for text in references])))
 
 
 def count_as_sclite(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> Edits:

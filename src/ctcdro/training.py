@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-import torch.distributed
 from accelerate import Accelerator
 from torch import Tensor
 
@@ -29,6 +28,7 @@ from .decoding import decode
 from .files import PathLike
 from .folders import alone_in
 from .metrics import score
+from .processes import losses_told
 from .progress import Track, untracked
 from .run import Run, finish, num_steps, resume, save, start
 from .runfolder import RunFolder, append_line
@@ -60,7 +60,7 @@ def train(config: Config, out: PathLike, watch: Watch = lambda record: None, tra
     with alone_in(out):
         run = start(config, RunFolder(out), track)
         try:
-            with _loss_of_processes_told():
+            with losses_told():
                 return _train(run, watch)
         finally:
             run.accelerator.end_training()  # lets trackers write what they hold
@@ -225,26 +225,6 @@ def _log_step(run: Run, record: dict[str, Any], watch: Watch) -> None:
 def _track(run: Run, record: dict[str, Any]) -> None:
     figures = {name: value for name, value in record.items() if isinstance(value, int | float)}
     run.accelerator.log(figures, step=record["step"])
-
-
-@contextmanager
-def _loss_of_processes_told() -> Iterator[None]:
-    """Says what it means when torch speaks of connections and of workers, from the depths."""
-    try:
-        yield
-    except RuntimeError as error:
-        told = str(error)
-        if isinstance(error, torch.distributed.DistError) or "peer" in told or "Timed out waiting" in told:
-            raise ConnectionError(
-                "Another process of this run has ended or cannot be reached; see what it has told. The last checkpoint "
-                f"is sound: start all processes again, and the run goes on. ({told.splitlines()[0]})"
-            ) from error
-        if "DataLoader worker" in told:
-            raise ChildProcessError(
-                "A worker that reads audio has ended; was it killed, for want of memory? The last checkpoint is sound: "
-                f"start again, with fewer batches.num_workers if memory is short. ({told.splitlines()[0]})"
-            ) from error
-        raise
 
 
 @contextmanager

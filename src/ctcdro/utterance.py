@@ -15,9 +15,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import posixpath
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from numbers import Real
 from pathlib import Path
 from typing import Any, overload
@@ -55,17 +57,20 @@ class Utterance:
     """Fields that this package does not know."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.audio_filepath, os.PathLike):
+        if type(self.audio_filepath) is not str and isinstance(self.audio_filepath, os.PathLike):
             object.__setattr__(self, "audio_filepath", os.fspath(self.audio_filepath))
         for name in ("audio_filepath", "text", "lang"):
             _check_text(name, getattr(self, name), may_be_empty=name == "text")
         for name in ("id", "corpus", "speaker"):
             if getattr(self, name) is not None:
                 _check_text(name, getattr(self, name))
-        if hidden := sorted(set(_KNOWN_FIELDS) & set(self.extra)):
+        if self.extra and (hidden := sorted(set(_KNOWN_FIELDS) & set(self.extra))):
             raise ValueError(f"`extra` must have other fields than those of an utterance, got {', '.join(hidden)}")
         for name in ("duration", "offset"):
-            seconds = _checked_seconds(name, getattr(self, name), may_be_zero=name == "offset")
+            value = getattr(self, name)
+            if type(value) is float and 0 < value < LONGEST:  # as good as always
+                continue
+            seconds = _checked_seconds(name, value, may_be_zero=name == "offset")
             object.__setattr__(self, name, seconds)  # a float, since numpy's numbers cannot be written as JSON
 
     @classmethod
@@ -160,12 +165,7 @@ class Manifest(Sequence[Utterance]):
         """
         folder = Path(path).parent.absolute()
         with written_whole(path) as file:
-            for utterance in self._utterances:
-                audio = Path.cwd() / utterance.audio_filepath  # with its .., which lead elsewhere behind a link
-                if audio.is_relative_to(folder) and not is_outside(str(below := audio.relative_to(folder))):
-                    audio = below
-                record = utterance.to_record() | {"audio_filepath": audio.as_posix()}
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.writelines(manifest_line(utterance, folder) for utterance in self._utterances)
 
     def __len__(self) -> int:
         return len(self._utterances)
@@ -235,6 +235,35 @@ def group_name(utterance: Utterance, by: Sequence[str]) -> str:
     return GROUP_SEPARATOR.join(values)
 
 
+def manifest_line(utterance: Utterance, folder: Path) -> str:
+    """The line of an utterance in a manifest, with its end.
+
+    Args:
+        folder: of the manifest, an absolute path; audio below it is named relative to it.
+
+    Example:
+        >>> manifest_line(Utterance("/data/a.wav", duration=2.5, text="řeč", lang="ces"), Path("/data"))
+        '{"audio_filepath": "a.wav", "duration": 2.5, "text": "řeč", "lang": "ces"}\\n'
+    """
+    above, name = os.path.split(utterance.audio_filepath)
+    if name in ("", os.curdir, os.pardir):
+        audio = _named_from(folder, os.getcwd(), utterance.audio_filepath)
+    else:
+        above = _named_from(folder, os.getcwd(), above)
+        audio = name if above == os.curdir else posixpath.join(above, name)
+    record = utterance.to_record() | {"audio_filepath": audio}
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+@lru_cache(maxsize=1024)  # since many files are in few folders
+def _named_from(folder: Path, working: str, path: str) -> str:
+    """A path as a manifest in `folder` names it: relative if it is below, otherwise absolute."""
+    place = Path(working) / path  # with its .., which lead elsewhere behind a link
+    if place.is_relative_to(folder) and not is_outside(str(below := place.relative_to(folder))):
+        place = below
+    return place.as_posix()
+
+
 def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:
     """Reads a manifest utterance by utterance, with the line of each; blank lines are passed over.
 
@@ -258,6 +287,8 @@ def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
     if not isinstance(value, str) or not (value or may_be_empty):
         expected = "text" if may_be_empty else "text, and not empty"
         raise ValueError(f"`{name}` must be {expected}, got {_shown(value)}")
+    if value.isascii():
+        return
     try:
         value.encode()
     except UnicodeEncodeError as error:

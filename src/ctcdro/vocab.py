@@ -35,8 +35,22 @@ def clean(text: str) -> str:
         'dobrý den řekl ahoj'
     """
     text = re.sub(r"\[[^\[\]]*\]", " ", text)
-    text = "".join(character for character in text if character.isspace() or not _says_nothing(character))
+    text = text.translate(_SPOKEN)
     return " ".join(unicodedata.normalize("NFC", text.lower()).split())
+
+
+class _Spoken(dict[int, int | None]):
+    """A table for `str.translate` without what says nothing; it grows as characters come."""
+
+    def __missing__(self, code: int) -> int | None:
+        character = chr(code)
+        kept = code if character.isspace() or not _says_nothing(character) else None
+        if code < 0x10000:  # others are rare, and a million
+            self[code] = kept
+        return kept
+
+
+_SPOKEN = _Spoken()
 
 
 def _says_nothing(character: str) -> bool:
@@ -142,6 +156,8 @@ class Vocabulary:
                 )
         self.tokens = [*SPECIAL_TOKENS, *(f"[{language}]" for language in self.languages), *self.characters]
         self._label_of = {token: label for label, token in enumerate(self.tokens)}
+        written = {BLANK: "", UNKNOWN: REPLACEMENT, WORD_SPACE: " "}
+        self._written = [written.get(token, token) for token in self.tokens]
 
     @classmethod
     def of(cls, texts: Iterable[str], languages: Iterable[str]) -> Vocabulary:
@@ -171,12 +187,12 @@ class Vocabulary:
         """Language and text of labels; the language is that of the first language token, None if there is none."""
         language = None
         text = []
+        first, end = len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(self.languages)
         for label in labels:
-            token = self.tokens[label]
-            if len(SPECIAL_TOKENS) <= label < len(SPECIAL_TOKENS) + len(self.languages):
-                language = language or token[1:-1]
-            elif token != BLANK:
-                text.append({WORD_SPACE: " ", UNKNOWN: REPLACEMENT}.get(token, token))
+            if first <= label < end:
+                language = language or self.languages[label - first]
+            else:
+                text.append(self._written[label])
         return language, " ".join("".join(text).split())
 
     def decode_frames(self, labels: Iterable[int]) -> tuple[str | None, str]:

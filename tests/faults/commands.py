@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -30,19 +31,19 @@ class Command:
     def line(self) -> list[str]:
         return [sys.executable, "-m", "ctcdro", *self.arguments]
 
-    def start(self, **options) -> subprocess.Popen:
+    def start(self, also: dict[str, str] | None = None) -> subprocess.Popen:
+        """Begins; `also` is added to the environment."""
         return subprocess.Popen(
             self.line,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            env=ENVIRONMENT,
-            **options,
+            env=ENVIRONMENT | (also or {}),
         )
 
-    def run(self, **options) -> subprocess.CompletedProcess:
-        with self.start(**options) as process:
+    def run(self, also: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+        with self.start(also) as process:
             told, _ = process.communicate(timeout=300)
         return subprocess.CompletedProcess(self.line, process.returncode, told)
 
@@ -53,12 +54,13 @@ class Command:
 
 
 def ended(out: Path) -> dict[str, bytes]:
-    """What a command ended with, by the paths of files."""
+    """What a command ended with, by the paths of files, without the folder that it was given and times."""
     found = {}
     for path in sorted(out.rglob("*")) if out.is_dir() else [out]:
         name = path.relative_to(out).as_posix()
         if path.is_file() and not any(part in OF_THE_WAY or part.startswith(".") for part in Path(name).parts):
-            found[name] = path.read_bytes()
+            content = path.read_bytes().replace(str(out.parent).encode(), b"")
+            found[name] = re.sub(rb'"seconds": [0-9.]+', b"", content)
     return found
 
 

@@ -30,24 +30,26 @@ def remount(disk, options):
     subprocess.run(["mount", "-o", f"remount,{options}", disk], check=True)
 
 
-def assert_ended_as_it_would(name, base, tmp_path, command: Command):
-    whole = make_commands(base, tmp_path / "whole")[name]
-    whole.finish()
-    expected, found = ended(whole.out), ended(command.out)
+@pytest.fixture(scope="module")
+def undisturbed(base, tmp_path_factory):
+    """What each command ends with where there is room."""
+    ends = {}
+    for name, command in make_commands(base, tmp_path_factory.mktemp("undisturbed")).items():
+        command.finish()
+        ends[name] = ended(command.out)
+    return ends
+
+
+def assert_ended_as_it_would(command: Command, expected):
+    found = ended(command.out)
     assert found.keys() == expected.keys()
-    if name != "report":
-        stripped = [
-            {path: content.replace(str(one.out.parent).encode(), b"") for path, content in files.items()}
-            for one, files in ((whole, expected), (command, found))
-        ]
-        assert stripped[0] == stripped[1]
+    if command.name != "report":  # which has a date
+        assert found == expected
 
 
-@pytest.mark.parametrize("size", ["64k", "400k", "2m", "6m"])
+@pytest.mark.parametrize("size", ["64k", "400k", "2m"])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_full_disk_is_a_message_and_the_command_goes_on_when_there_is_room(
-    name, size, base, tmp_path, small_disk, monkeypatch
-):
+def test_a_full_disk_is_a_message_and_the_command_goes_on_when_there_is_room(name, size, base, undisturbed, small_disk):
     remount(small_disk, f"size={size}")
     (small_disk / "out").mkdir()
     command = make_commands(base, small_disk / "out")[name]
@@ -61,11 +63,11 @@ def test_a_full_disk_is_a_message_and_the_command_goes_on_when_there_is_room(
             assert any("No space left" in log for log in logs), logs
     remount(small_disk, "size=200m")
     command.finish()
-    assert_ended_as_it_would(name, base, tmp_path, command)
+    assert_ended_as_it_would(command, undisturbed[name])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_disk_that_cannot_be_written_to_is_a_message(name, base, tmp_path, small_disk):
+def test_a_disk_that_cannot_be_written_to_is_a_message(name, base, undisturbed, small_disk):
     remount(small_disk, "size=200m,ro")
     command = make_commands(base, small_disk / "out")[name]
     done = command.run()
@@ -74,7 +76,7 @@ def test_a_disk_that_cannot_be_written_to_is_a_message(name, base, tmp_path, sma
     assert "Read-only file system" in done.stdout, done.stdout
     remount(small_disk, "rw")
     command.finish()
-    assert_ended_as_it_would(name, base, tmp_path, command)
+    assert_ended_as_it_would(command, undisturbed[name])
 
 
 def test_an_evaluation_on_a_full_disk_leaves_the_run_as_it_was(base, tmp_path, small_disk):

@@ -80,7 +80,7 @@ def test_when_a_rank_is_killed_the_other_stops_with_a_message_and_the_run_goes_o
     assert ended(out) == whole
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.2, 0.4])
+@pytest.mark.parametrize("moment", [0.0, 0.1, 0.2, 0.3, 0.4])
 def test_a_killed_worker_is_a_message_and_the_run_goes_on(moment, dataset, tmp_path):
     alone = write_run(tmp_path, dataset, batches={"batch_duration": 4.0, "num_workers": 0})
     plain = Command("train", ("train", str(alone), "--out", str(tmp_path / "plain")), tmp_path / "plain")
@@ -95,7 +95,7 @@ def test_a_killed_worker_is_a_message_and_the_run_goes_on(moment, dataset, tmp_p
         os.kill(int(child), signal.SIGKILL)
     told, _ = process.communicate(timeout=SECONDS_TO_STOP)
     if process.returncode:
-        assert "Traceback" not in told, told
-        assert "worker" in told, told
+        # Before it, the worker that is left and torch's destructors may have told of their own.
+        assert told.splitlines()[-1].startswith("ctcdro: A worker that reads audio has ended"), told
         command.finish()
     assert ended(command.out) == ended(plain.out)

@@ -30,8 +30,9 @@ def read_lhotse(
     """
     for split, several in manifests.items():
         recordings: dict[str, Recording] = {}
-        supervisions: list[tuple[str, dict[str, Any]]] = []
+        with_supervisions: list[Path] = []
         for path in map(Path, several):
+            has_supervisions = False
             for number, record in read_records(path):
                 where = f"{path}:{number}"
                 if isinstance(record, str):
@@ -39,12 +40,17 @@ def read_lhotse(
                 elif "sources" in record:
                     recordings[str(record.get("id"))] = _recording(record, where, path.parent)
                 elif "recording_id" in record:
-                    supervisions.append((where, record))
+                    has_supervisions = True
                 else:
                     yield from _of_cut(record, split, where, path.parent, lang, corpus)
-        for where, supervision in supervisions:
-            recording = recordings.get(str(supervision["recording_id"]))
-            yield _of_supervision(supervision, recording, 0.0, split, where, lang, corpus)
+            if has_supervisions:
+                with_supervisions.append(path)
+        # Read again, since their recordings may come after them, and there may be too many to keep.
+        for path in with_supervisions:
+            for number, record in read_records(path):
+                if not isinstance(record, str) and "sources" not in record and "recording_id" in record:
+                    recording = recordings.get(str(record["recording_id"]))
+                    yield _of_supervision(record, recording, 0.0, split, f"{path}:{number}", lang, corpus)
 
 
 class Recording(NamedTuple):

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from ..processes import WORKER_GONE
 from ..utterance import Manifest
 from ..vocab import Vocabulary
 from .audio import MIN_DURATION, SAMPLE_RATE, AudioError, Samples, Seconds, read_audio
@@ -249,13 +250,13 @@ class _Loader(DataLoader[Item | str]):
         try:
             yield from batches
             return
-        except AudioError as error:
+        except (AudioError, ConnectionError, EOFError) as error:
             # The error refers to the frames that raised it, and they to the error. Left to the garbage collector,
             # workers would live on, and at some later moment the program would wait for each of them for seconds.
             traceback.clear_frames(error.__traceback__)
-            message = str(error)
+            fault = AudioError(str(error)) if isinstance(error, AudioError) else ChildProcessError(WORKER_GONE)
         del batches
-        raise AudioError(message)
+        raise fault
 
 
 def load_batches(

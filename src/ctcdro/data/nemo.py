@@ -28,6 +28,7 @@ def read_nemo(
     """
     for split, several in manifests.items():
         for path in map(Path, several):
+            folder = path.parent
             for number, record in read_records(path):
                 where = f"{path}:{number}"
                 if isinstance(record, str):
@@ -36,7 +37,7 @@ def read_nemo(
                 if "shard_id" in record:
                     raise ValueError(f"{where}: a manifest of audio in archives; unpack them, and name the files.")
                 try:
-                    yield _listed(record, split, where, path.parent, lang, lang_field, text_field)
+                    yield _listed(record, split, where, folder, lang, lang_field, text_field)
                 except ValueError as error:
                     yield Dropped(split, lang or "", where, "malformed line", str(error))
 

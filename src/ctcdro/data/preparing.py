@@ -7,25 +7,31 @@ headers of the audio, never decoding it, applies a text profile and a limit of l
     dropped.jsonl                        what was left out, from which line of the corpus, and why
     dataset.json                         reader and options
 
-Each file is written whole, and nothing is written before all is read: what was there before is replaced at the end, or
-stays. The order is that of the corpus.
+Each file is written whole, and none takes its name before all is read: what was there before is replaced at the end, or
+stays. The order is that of the corpus. Utterances are written as they come: of each no more is kept than a digest of
+its id, so that a corpus may have any number of them.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from ..files import PathLike, read_json, written_whole
+from ..files import PathLike, read_json, written_together
 from ..progress import Track, untracked
-from ..utterance import Manifest, Utterance
+from ..utterance import Manifest, Utterance, manifest_line
 from ..vocab import can_be_language, normalise
 from .audio import TOLERANCE, AudioError, header
+from .digests import Seen, digest
 from .parallel import mapped
+from .statistics import LanguageTotals, Statistics
 
 SPLITS = ("train", "dev", "test")
 
@@ -68,13 +74,29 @@ CORPUS_NOT_THERE = "corpus not there"
 NO_FAULTS = (TOO_LONG, CORPUS_NOT_THERE)  # but what was asked for
 
 
+# Of what was left out, kept to be looked at; all of it is in dropped.jsonl.
+MOST_DROPPED_KEPT = 1000
+
+# Files of which the length is kept, since other utterances may be in them: some 20 MB.
+MOST_LENGTHS_KEPT = 2**16
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A dataset that was written, and what was left out of it."""
 
     folder: Path
-    manifests: dict[str, Manifest]
+    statistics: Mapping[str, Mapping[str, Statistics]]
+    """By split and language; splits without utterances are not in it."""
+    num_dropped: Mapping[str, int]
+    """How many were left out, by reason."""
     dropped: list[Dropped]
+    """The first that were left out, `MOST_DROPPED_KEPT` at most."""
+
+    @property
+    def manifests(self) -> dict[str, Manifest]:
+        """The manifests by split, read from the folder, in which relative paths of audio begin."""
+        return {split: Manifest.read(self.folder / f"{split}.jsonl") for split in self.statistics}
 
 
 def prepare(
@@ -105,24 +127,22 @@ def prepare(
     """
     about = {**about, "profile": profile}
     refuse_other_dataset(out, about, overwrite)
-    items = list(track(listed, "listing utterances"))
-    lengths = _lengths([item.audio for item in items if isinstance(item, Listed)], num_threads, track)
-    utterances: dict[str, list[Utterance]] = {split: [] for split in SPLITS}
-    dropped: list[Dropped] = []
-    seen: set[tuple[str, str]] = set()
-    for item in items:
-        kept = _judged(item, lengths, profile, max_duration or {}, seen)
-        if isinstance(kept, Utterance):
-            utterances[item.split].append(kept)
-        elif strict and kept.reason not in NO_FAULTS:
-            raise ValueError(f"{kept.where}: {kept.reason}: {kept.detail}")
-        else:
-            dropped.append(kept)
-    if not utterances["train"]:
-        raise ValueError(f"{out}: not written, since {_nothing_left(dropped)}")
-    manifests = {split: Manifest(found) for split, found in utterances.items() if found}
-    write_dataset(out, about, manifests, dropped)
-    return Prepared(Path(out), manifests, dropped)
+    length_of = lru_cache(MOST_LENGTHS_KEPT)(_length)
+    seen = Seen()
+    with _written(Path(out), about) as dataset:
+        measured = mapped(lambda item: (item, _length_for(item, length_of)), listed, num_threads)
+        for item, length in track(measured, "reading audio headers"):
+            kept = _judged(item, length, profile, max_duration or {}, seen)
+            if isinstance(kept, Utterance):
+                dataset.add(item.split, kept)
+            elif strict and kept.reason not in NO_FAULTS:
+                raise ValueError(f"{kept.where}: {kept.reason}: {kept.detail}")
+            else:
+                dataset.leave_out(kept)
+        if not dataset.totals["train"]:
+            raise ValueError(f"{out}: not written, since {_nothing_left(dataset)}")
+    statistics = {split: totals.statistics() for split, totals in dataset.totals.items() if totals}
+    return Prepared(Path(out), statistics, dataset.num_dropped, dataset.dropped)
 
 
 def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: bool = False) -> None:
@@ -148,50 +168,90 @@ def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: boo
         )
 
 
-def write_dataset(
-    out: PathLike, about: Mapping[str, Any], manifests: Mapping[str, Manifest], dropped: Sequence[Dropped] = ()
-) -> None:
+def write_dataset(out: PathLike, about: Mapping[str, Any], manifests: Mapping[str, Manifest]) -> None:
     """Writes a dataset, in place of one that is there."""
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    with written_whole(folder / "dataset.json") as file:
-        json.dump(about, file, ensure_ascii=False, indent=2, sort_keys=True)
-        file.write("\n")
-    with written_whole(folder / "dropped.jsonl") as file:
-        file.writelines(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in dropped)
-    for split, manifest in manifests.items():
-        manifest.write(folder / f"{split}.jsonl")
-    for path in _manifests(folder):
-        if path.stem not in manifests:
-            path.unlink(missing_ok=True)
+    with _written(Path(out), about) as dataset:
+        for split, manifest in manifests.items():
+            for utterance in manifest:
+                dataset.add(split, utterance)
+
+
+class _Dataset:
+    """The files of a dataset that is being written, and what is in them so far."""
+
+    def __init__(self, folder: Path, dropped: IO[str], manifests: Mapping[str, IO[str]]) -> None:
+        self.totals = {split: LanguageTotals() for split in SPLITS}
+        self.num_dropped: Counter[str] = Counter()
+        self.dropped: list[Dropped] = []
+        self._folder = folder.absolute()
+        self._dropped_file = dropped
+        self._manifest_files = manifests
+
+    def add(self, split: str, utterance: Utterance) -> None:
+        self._manifest_files[split].write(manifest_line(utterance, self._folder))
+        self.totals[split].add(utterance)
+
+    def leave_out(self, item: Dropped) -> None:
+        self._dropped_file.write(json.dumps(asdict(item), ensure_ascii=False) + "\n")
+        self.num_dropped[item.reason] += 1
+        if len(self.dropped) < MOST_DROPPED_KEPT:
+            self.dropped.append(item)
+
+
+@contextmanager
+def _written(folder: Path, about: Mapping[str, Any]) -> Iterator[_Dataset]:
+    """A dataset to write to, which takes the place of one that is there at the end; on an error nothing is changed."""
+    paths = [folder / "dataset.json", folder / "dropped.jsonl", *_manifests(folder)]
+    with _made(folder), written_together(paths) as (note, dropped, *manifests):
+        json.dump(about, note, ensure_ascii=False, indent=2, sort_keys=True)
+        note.write("\n")
+        dataset = _Dataset(folder, dropped, dict(zip(SPLITS, manifests, strict=True)))
+        yield dataset
+        empty = [number for number, split in enumerate(SPLITS) if not dataset.totals[split]]
+        for number in empty:
+            manifests[number].close()
+    for number in empty:
+        _manifests(folder)[number].unlink(missing_ok=True)
+    for path in paths:
         for leftover in folder.glob(f".{path.name}.*"):  # of a run that was killed
             leftover.unlink()
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Makes a folder; on an error those that were not there are gone again, unless somebody has put something in."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for one in missing:
+                one.rmdir()
+        raise
 
 
 def _manifests(folder: Path) -> list[Path]:
     return [folder / f"{split}.jsonl" for split in SPLITS]
 
 
-def _lengths(paths: Iterable[str], num_threads: int, track: Track) -> dict[str, float | AudioError]:
-    """Seconds of each file, by its header; what is wrong with it where it cannot be read."""
-    files = list(dict.fromkeys(paths))
-    found = track(mapped(_length, files, num_threads), "reading audio headers", len(files))
-    return dict(zip(files, found, strict=True))
+Length = float | AudioError
 
 
-def _length(path: str) -> float | AudioError:
+def _length_for(item: Listed | Dropped, length_of: Callable[[str], Length]) -> Length:
+    return length_of(item.audio) if isinstance(item, Listed) else 0.0
+
+
+def _length(path: str) -> Length:
+    """Seconds of a file, by its header; what is wrong with it where it cannot be read."""
     try:
         return header(path).duration
     except AudioError as error:
-        return error
+        return AudioError(str(error))  # a new one: that which was raised keeps all that was at work
 
 
 def _judged(
-    item: Listed | Dropped,
-    lengths: Mapping[str, float | AudioError],
-    profile: str,
-    max_duration: Mapping[str, float],
-    seen: set[tuple[str, str]],
+    item: Listed | Dropped, length: Length, profile: str, max_duration: Mapping[str, float], seen: Seen
 ) -> Utterance | Dropped:
     """The utterance, or why it is left out."""
     if isinstance(item, Dropped):
@@ -206,7 +266,7 @@ def _judged(
                 f"{item.where}: utterance ids must have no white space, since tables of results are read by columns; "
                 f"got {item.id!r:.60}. Rename it."
             )
-        if (item.split, item.id) in seen:
+        if (own := digest(f"{item.split} {item.id}")) in seen:
             return dropped("same id again", f"{item.id:.60} comes twice in {item.split}")
     if not can_be_language(item.lang):
         return dropped("unusable language", f"codes must have no spaces or brackets; got {item.lang!r:.60}")
@@ -216,7 +276,6 @@ def _judged(
             f"nothing is left of {item.text!r:.60} by profile {profile!r}" if item.text.strip() else "there is no text"
         )
         return dropped("empty transcript", left)
-    length = lengths[item.audio]
     if isinstance(length, AudioError):
         return dropped("unreadable audio" if os.path.exists(item.audio) else "missing audio", str(length))
     duration = length - item.offset if item.duration is None else min(item.duration, length - item.offset)
@@ -226,17 +285,17 @@ def _judged(
     if duration > max_duration.get(item.split, float("inf")):
         return dropped(TOO_LONG, f"{duration:.2f} s, the limit is {max_duration[item.split]:g} s")
     if item.id is not None:
-        seen.add((item.split, item.id))
+        seen.add(own)
     return Utterance(
         item.audio, duration, text, item.lang, id=item.id, offset=item.offset, corpus=item.corpus, speaker=item.speaker
     )
 
 
-def _nothing_left(dropped: Sequence[Dropped]) -> str:
-    if not dropped:
+def _nothing_left(dataset: _Dataset) -> str:
+    if not dataset.dropped:
         return "no utterances for training were found."
-    first = dropped[0]
+    first = dataset.dropped[0]
     return (
-        f"no utterances for training are left; {len(dropped)} were dropped, the first at {first.where}: "
+        f"no utterances for training are left; {dataset.num_dropped.total()} were dropped, the first at {first.where}: "
         f"{first.reason}: {first.detail:.500}"
     )

@@ -1,0 +1,76 @@
+"""How the benchmarks measure: contenders in turns, processes of their own, and how ratios are shown."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+def shown(ratios: npt.NDArray[np.float64], digits: int = 2) -> str:
+    """The median, with a 95 % interval by bootstrap."""
+    resampled = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
+    low, high = np.quantile(np.median(resampled, axis=1), [0.025, 0.975])
+    return f"{np.median(ratios):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def seconds_of(function: Callable[[], object], repeats: int) -> float:
+    """The least of several times: what the work takes when nothing disturbs it."""
+    return float(seconds_in_turns([function], repeats, num_warm_up=0).min())
+
+
+def seconds_in_turns(
+    functions: Sequence[Callable[[], object]], num_rounds: int, num_warm_up: int = 1
+) -> npt.NDArray[np.float64]:
+    """(rounds, functions) seconds of each, in rounds in which each is called once, in an order drawn anew."""
+    seconds = np.zeros((num_rounds, len(functions)))
+    for number in range(-num_warm_up, num_rounds):
+        for which in np.random.default_rng(number + num_warm_up).permutation(len(functions)):
+            start = time.perf_counter()
+            functions[which]()
+            seconds[max(number, 0), which] = time.perf_counter() - start
+    return seconds
+
+
+def peak_memory() -> int:
+    """Bytes that this process has had at most."""
+    # On Linux, `ru_maxrss` may be that of the process that started this one.
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    known = [1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
+    return known[0] if known else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+class Taken(NamedTuple):
+    """What a call took in a process of its own."""
+
+    seconds: float
+    """Without the start of the process."""
+    memory: int
+    """Bytes at most, with those of the interpreter and of all that is imported."""
+
+
+def in_own_process(function: Callable[..., object], *arguments: Any) -> Taken:
+    """Calls a function of a module in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_call, args=(there, function, *arguments))
+    process.start()
+    there.close()
+    try:
+        return here.recv()
+    finally:
+        process.join()
+
+
+def _call(link: Connection, function: Callable[..., object], *arguments: Any) -> None:
+    start = time.perf_counter()
+    function(*arguments)
+    link.send(Taken(time.perf_counter() - start, peak_memory()))

@@ -1,0 +1,65 @@
+"""How soon does the command line answer? .venv/bin/python benchmarks/startup.py
+
+Each command is a process, in turns with the others. Wall and processor time, that of the kernel among it, are medians
+of all rounds; files are in the system's cache. Ratios are those of processor time over `python -c pass`, medians with a
+95 % interval by bootstrap. The goal for `ctcdro --help` is half a second; `import ctcdro` alone imports no torch.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from measuring import shown
+
+CTCDRO = str(Path(sysconfig.get_path("scripts")) / "ctcdro")
+
+COMMANDS = {
+    "python -c pass": [sys.executable, "-c", "pass"],
+    'python -c "import ctcdro"': [sys.executable, "-c", "import ctcdro"],
+    "ctcdro --help": [CTCDRO, "--help"],
+    "ctcdro train --help": [CTCDRO, "train", "--help"],
+    'python -c "from ctcdro import ctc_dro"': [sys.executable, "-c", "from ctcdro import ctc_dro"],
+    'python -c "import torch"': [sys.executable, "-c", "import torch"],
+}
+
+
+def seconds_of_process(command: list[str]) -> tuple[float, float]:
+    """Wall and processor time from start to end."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, command
+    return wall, usage.ru_utime + usage.ru_stime
+
+
+def measure(num_rounds: int) -> npt.NDArray[np.float64]:
+    """(rounds, commands, 2) wall and processor seconds."""
+    seconds = np.zeros((num_rounds, len(COMMANDS), 2))
+    for number in range(-1, num_rounds):  # the first to read the files
+        for which in np.random.default_rng(number + 1).permutation(len(COMMANDS)):
+            seconds[max(number, 0), which] = seconds_of_process(list(COMMANDS.values())[which])
+    return seconds
+
+
+def main(num_rounds: int = 15) -> str:
+    lines = ["| command | wall | processor | over `python -c pass` |", "|---|---|---|---|"]
+    seconds = measure(num_rounds)
+    for number, name in enumerate(COMMANDS):
+        wall, processor = np.median(seconds[:, number], axis=0)
+        over = shown(seconds[:, number, 1] / seconds[:, 0, 1], digits=1) if number else ""
+        lines.append(f"| `{name}` | {wall:.2f} s | {processor:.2f} s | {over} |")
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
