@@ -100,3 +100,5 @@ def test_group_dro_cannot_compare_losses_a_label():
         ValueError, match="`compare_by` label is of ctc-dro and ctc-dro-unsmoothed; `name` is group-dro"
     ):
         parse_config({"dataset": "set1", "objective": {"name": "group-dro", "compare_by": "label"}})
+    with pytest.raises(ValueError, match="`start_after` is of ctc-dro and ctc-dro-unsmoothed with reduction sum"):
+        parse_config({"dataset": "set1", "objective": {"reduction": "mean", "start_after": 100}})

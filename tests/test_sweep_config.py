@@ -2,6 +2,7 @@
 
 import pytest
 
+from ctcdro.config import parse_config
 from ctcdro.sweep_config import Setting, parse_sweep, read_sweep
 
 
@@ -28,11 +29,22 @@ def test_a_run_has_the_setting_and_the_seed_and_all_else_of_the_file():
     run = config.config(Setting(objective="ctc-dro", step_size=1e-3, smoothing=1.0), seed=4)
     assert run.objective.model_dump() == {
         **{"name": "ctc-dro", "step_size": 1e-3, "smoothing": 1.0},
-        **{"reduction": "mean", "compare_by": "second", "normalise": "none"},
+        **{"start_after": 0, "reduction": "mean", "compare_by": "second", "normalise": "none"},
     }
     assert run.seed == 4
     assert run.model == config.run.model
     assert config.config(Setting(objective="erm"), 0).objective.name == "erm"
+
+
+@pytest.mark.parametrize("name", ["erm", "group-dro"])
+def test_what_is_of_ctc_dro_alone_is_left_out_of_the_runs_beside_it(name):
+    objective = {"compare_by": "label", "start_after": 100}
+    config = parse_sweep({"run": {"dataset": "set1", "objective": objective}})
+    kept = config.config(Setting(objective="ctc-dro", step_size=1e-3, smoothing=1.0), seed=0).objective
+    assert (kept.compare_by, kept.start_after) == ("label", 100)
+    setting = Setting(objective=name, step_size=None if name == "erm" else 1e-4)
+    beside = config.config(setting, seed=0)
+    assert parse_config(beside.model_dump(mode="json")) == beside
 
 
 @pytest.mark.parametrize(

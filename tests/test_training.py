@@ -219,6 +219,17 @@ def test_a_signal_stops_the_run_after_a_step_with_a_checkpoint(dataset, tmp_path
     assert ended(tmp_path / "run") == uninterrupted
 
 
+def test_weights_can_be_left_even_at_first(dataset, tmp_path):
+    held = train(config(dataset, "objective.start_after=8"), tmp_path / "held")
+    plain = train(config(dataset, "objective.name=erm"), tmp_path / "plain")
+    weights = [record["weights"]["aaa"] for record in read_lines(held.group_weights)]
+    assert weights[:4] == [0.5] * 4
+    assert 0.5 not in weights[4:]
+    losses = [[record["loss"] for record in read_lines(run.log) if "loss" in record] for run in (held, plain)]
+    assert losses[0][:5] == pytest.approx(losses[1][:5], rel=1e-6)
+    assert losses[0][5:] != losses[1][5:]
+
+
 @pytest.mark.parametrize("num_kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(dataset, tmp_path, uninterrupted, num_kills):
     config(dataset).write(tmp_path / "config.yaml")

@@ -86,6 +86,9 @@ class Objective(Section):
     """Of the group weights; not used by `erm`."""
     smoothing: float = Field(0.1, ge=0)
     """Of their update; used by `ctc-dro` only."""
+    start_after: int = Field(0, ge=0)
+    """Batches during which the weights of `ctc-dro` stay even. While a model says nothing but blanks, losses tell how
+    much is said, and not how hard it is."""
     reduction: Literal["sum", "mean"] = "sum"
     """The losses of a batch are added up, as in the paper, or averaged, as in the authors' code."""
     compare_by: Literal["second", "label"] = "second"
@@ -98,6 +101,11 @@ class Objective(Section):
     def _check(self) -> Objective:
         if self.compare_by == "label" and not self.name.startswith("ctc-dro"):
             raise ValueError(f"`compare_by` label is of ctc-dro and ctc-dro-unsmoothed; `name` is {self.name}")
+        if self.start_after and (not self.name.startswith("ctc-dro") or self.reduction != "sum"):
+            raise ValueError(
+                "`start_after` is of ctc-dro and ctc-dro-unsmoothed with reduction sum; "
+                f"`name` is {self.name}, `reduction` {self.reduction}"
+            )
         return self
 
 

@@ -128,6 +128,8 @@ class SweepConfig(Section):
     def config(self, setting: Setting, seed: int) -> Config:
         """The run of a setting and a seed."""
         chosen = setting.model_dump(exclude={"objective"}, exclude_none=True)
+        if not setting.objective.startswith("ctc-dro"):  # others refuse what is of CTC-DRO alone
+            chosen |= {"compare_by": "second", "start_after": 0}
         run = self._run_of(setting.objective)
         objective = run.objective.model_copy(update={"name": setting.objective, **chosen})
         return run.model_copy(update={"seed": seed, "objective": objective})

@@ -94,7 +94,8 @@ def train_step(run: Run) -> dict[str, Any]:
     skipped: list[str] = []
     if not run.forward.training:  # to ask is cheaper than to tell all modules, where steps are short
         run.forward.train()
-    run.objective.train()
+    # In evaluation mode it adds losses up, as with even weights, and leaves the weights alone.
+    run.objective.train(run.progress.num_batches >= config.objective.start_after)
     for number in range(num_mine):
         batch = _next_batch(run, skipped)
         audio, groups = batch.audio.to(accelerator.device), batch.groups.to(accelerator.device)
