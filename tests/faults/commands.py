@@ -44,7 +44,7 @@ class Command:
 
     def run(self, also: dict[str, str] | None = None) -> subprocess.CompletedProcess:
         with self.start(also) as process:
-            told, _ = process.communicate(timeout=300)
+            told, _ = process.communicate(timeout=900)
         return subprocess.CompletedProcess(self.line, process.returncode, told)
 
     def finish(self) -> None:

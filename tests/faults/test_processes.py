@@ -51,7 +51,7 @@ def wait_for_steps(out, number, processes):
 
 def finish_ranks(config, out):
     processes = start_ranks(config, out)
-    told = [process.communicate(timeout=300)[0] for process in processes]
+    told = [process.communicate(timeout=900)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], told
 
 
