@@ -51,7 +51,7 @@ test-faults: $(STAMP)
 
 # Where there is no wheel of atheris, hypothesis has tried the same parsers.
 test-fuzz: $(STAMP)
-	CTCDRO_FUZZ_EXAMPLES=500 $(PYTEST) tests/fuzz
+	CTCDRO_FUZZ_EXAMPLES=300 $(PYTEST) tests/fuzz
 	if $(BIN)/python -m pip install --quiet --constraint constraints.txt atheris; \
 		then $(BIN)/python tests/fuzz/atheris_parsers.py -runs=50000 -artifact_prefix=build/; \
 		else echo "atheris is not to be had here, and left out"; fi

@@ -68,6 +68,7 @@ def test_a_full_disk_is_a_message_and_the_command_goes_on_when_there_is_room(nam
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_disk_that_cannot_be_written_to_is_a_message(name, base, undisturbed, small_disk):
+    (small_disk / "out").mkdir()
     remount(small_disk, "size=200m,ro")
     command = make_commands(base, small_disk / "out")[name]
     done = command.run()
