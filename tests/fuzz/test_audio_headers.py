@@ -91,6 +91,16 @@ def wav(num_channels=1, rate=RATE, num_bytes=3200, bits=16, data=b"\0" * 3200, f
     )  # fmt: skip
 
 
+def memory_to_read(path):
+    """Bytes at most that reading takes, or finding out that it cannot be done."""
+    tracemalloc.start()
+    try:
+        is_read_or_named(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -110,12 +120,7 @@ def wav(num_channels=1, rate=RATE, num_bytes=3200, bits=16, data=b"\0" * 3200, f
 def test_numbers_that_cannot_be_take_no_memory(tmp_path, content):
     path = tmp_path / "a.wav"
     path.write_bytes(content)
-    tracemalloc.start()
-    try:
-        is_read_or_named(path)
-        assert tracemalloc.get_traced_memory()[1] < 100e6
-    finally:
-        tracemalloc.stop()
+    assert memory_to_read(path) < 100e6
 
 
 def promising(content, num_samples):
@@ -130,12 +135,7 @@ def promising(content, num_samples):
 def test_a_flac_file_that_promises_more_than_it_holds_takes_no_memory(tmp_path, contents, num_samples):
     path = tmp_path / "a.flac"
     path.write_bytes(promising(contents["flac"], num_samples))
-    tracemalloc.start()
-    try:
-        is_read_or_named(path)
-        assert tracemalloc.get_traced_memory()[1] < 100e6
-    finally:
-        tracemalloc.stop()
+    assert memory_to_read(path) < 100e6
 
 
 @pytest.mark.parametrize("num_samples", [None, 0])
