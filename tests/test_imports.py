@@ -168,9 +168,11 @@ MAY_IMPORT = {
         *("data/synthetic", "cli_recipes"),
     },
     "integrations/__init__": set(),
+    "integrations/extras": set(),
     **{
         f"integrations/{toolkit}": {
             "ctc",
+            "integrations/extras",
             "metrics",
             "objectives",
             "packing",
@@ -217,6 +219,20 @@ def test_the_package_needs_torch_and_numpy_only():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"ctcdro", "torch", "numpy"}
+
+
+# A package that each integration needs, and the extra that installs it.
+EXTRAS = {"hf_trainer": ("transformers", "hf-trainer")}
+
+
+@pytest.mark.parametrize("toolkit", EXTRAS)
+def test_an_integration_without_its_toolkit_names_the_extra(toolkit):
+    package, extra = EXTRAS[toolkit]
+    program = f"import sys; sys.modules[{package!r}] = None; import ctcdro.integrations.{toolkit}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ImportError: ")
+    assert f"pip install 'ctcdro[{extra}]'" in done.stderr.splitlines()[-1]
 
 
 def test_nothing_heavy_is_imported_before_it_is_used():

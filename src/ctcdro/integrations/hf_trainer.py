@@ -31,15 +31,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
-from transformers import EvalPrediction, Seq2SeqTrainer, Trainer, TrainerState
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint, seed_worker
 
 from ..ctc import ctc_losses
 from ..objectives import Objective
 from ..planned import PlannedBatchSampler
+from .extras import install_hint
+
+with install_hint("pip install 'ctcdro[hf-trainer]'"):
+    from safetensors.torch import load_file, save_file
+    from transformers import EvalPrediction, Seq2SeqTrainer, Trainer, TrainerState
+    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint, seed_worker
 
 logger = logging.getLogger(__name__)
 
