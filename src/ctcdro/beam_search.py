@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .extras import extra
 from .files import PathLike, written_whole
 from .utterance import Utterance
 from .vocab import SPECIAL_TOKENS, WORD_SPACE, Vocabulary, can_be_character, can_be_language
@@ -217,8 +218,6 @@ def _at_least(name: str, value: float, least: int) -> None:
 
 
 def _flashlight() -> Any:
-    try:
+    with extra("beam", "Beam search"):
         import flashlight.lib.text.decoder
-    except ImportError as error:
-        raise ImportError(f"Beam search needs the extra `beam`: pip install 'ctcdro[beam]' ({error})") from error
     return flashlight.lib.text.decoder

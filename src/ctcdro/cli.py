@@ -19,6 +19,7 @@ from .cli_report import report
 from .cli_run import evaluate, export, train, transcribe
 from .cli_score import score
 from .cli_sweep import demo, sweep
+from .extras import extra
 from .processes import losses_told
 
 INTERRUPTED = 130  # what typer ends with after Ctrl-C
@@ -61,8 +62,11 @@ def check(
 
     Ends with 1 if something would break training, with 2 if it could not be told, 0 otherwise.
     """
-    if figure is not None and not figure.absolute().parent.is_dir():
-        raise typer.BadParameter(f"--figure {figure}: there is no such folder.")
+    if figure is not None:
+        if not figure.absolute().parent.is_dir():
+            raise typer.BadParameter(f"--figure {figure}: there is no such folder.")
+        with extra("report", "`ctcdro check --figure`"):  # known before the audio is read
+            import matplotlib.figure  # noqa: F401
     from .cli_shown import check_shown, progress
     from .data.checking import check_dataset
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .extras import extra
+
 
 def report(
     runs: Annotated[
@@ -31,7 +33,9 @@ def report(
     if not out.absolute().parent.is_dir():
         raise typer.BadParameter(f"--out {out}: there is no such folder.")
     from .cli_shown import progress
-    from .report.page import write_report
+
+    with extra("report", "`ctcdro report`"):
+        from .report.page import write_report
 
     written = write_report(
         runs,

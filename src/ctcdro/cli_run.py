@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from .extras import extra
+
 if TYPE_CHECKING:
     from .beam_search import BeamSearch
     from .config import Config
@@ -34,7 +36,8 @@ def train(
     show_schema: Annotated[bool, typer.Option("--schema", help="Print all keys of configurations, and end.")] = False,
 ) -> None:
     """Train a recogniser. Goes on with an unfinished run exactly; refuses to overwrite a finished one."""
-    from .config import read_config, schema
+    with extra("train", "`ctcdro train`"):
+        from .config import read_config, schema
 
     if show_schema:
         typer.echo(schema())
@@ -42,7 +45,8 @@ def train(
     if config is None or out is None:
         raise typer.BadParameter("give a configuration, and --out.")
     settings = read_config(config, overrides or [])
-    from .training import train as run_training
+    with extra("train", "`ctcdro train`"):
+        from .training import train as run_training
 
     with _TrainingShown(settings) as shown:
         folder = run_training(settings, out, watch=shown, track=shown.track)
@@ -68,8 +72,10 @@ def evaluate(
     """
     from .cli_score import scores_shown
     from .cli_shown import progress
-    from .evaluation import evaluate as run_evaluation
-    from .evaluation import written_as
+
+    with extra("train", "`ctcdro evaluate`"):
+        from .evaluation import evaluate as run_evaluation
+        from .evaluation import written_as
     from .runfolder import RunFolder
 
     beam = _beam_search(run, beam_size, language_model, lm_weight)
@@ -98,7 +104,8 @@ def transcribe(
     lm_weight: LmWeightOption = None,
 ) -> None:
     """Language and text of audio files."""
-    from .evaluation import transcribe as run_transcription
+    with extra("train", "`ctcdro transcribe`"):
+        from .evaluation import transcribe as run_transcription
 
     beam = _beam_search(run, beam_size, language_model, lm_weight)
     for one in run_transcription(_model_folder(run), audio, beam):
@@ -142,7 +149,9 @@ def export(
     from .export import export as write_export
     from .files import written_whole
     from .model import load
-    from .model_card import model_card
+
+    with extra("train", "`ctcdro export`"):
+        from .model_card import model_card
     from .runfolder import RunFolder
 
     folder = RunFolder(run)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .extras import extra
+
 if TYPE_CHECKING:
     from rich.progress import TaskID
     from rich.table import Table
@@ -60,7 +62,8 @@ def sweep(
 
     Stopped, the same command goes on. Ends with 1 if runs failed; the same command repeats those.
     """
-    from .sweep_config import read_sweep, schema
+    with extra("sweep", "`ctcdro sweep`"):
+        from .sweep_config import read_sweep, schema
 
     if show_schema:
         typer.echo(schema())
@@ -68,8 +71,9 @@ def sweep(
     if config is None or out is None:
         raise typer.BadParameter("give a configuration, and --out.")
     settings = read_sweep(config, overrides or [])
-    from .launching import Place
-    from .sweep import sweep as run_sweep
+    with extra("sweep", "`ctcdro sweep`"):
+        from .launching import Place
+        from .sweep import sweep as run_sweep
 
     place = Place(cluster.value, jobs, threads, gpu, round(60 * hours) or 1, partition, _options(sbatch or []))
     with _RunsShown() as shown:
@@ -93,8 +97,10 @@ def demo(
     from .cli_recipes import parse_recipes
     from .cli_shown import progress, results
     from .data.recipe import DEMO
-    from .demo import demo as run_demo
-    from .demo import page
+
+    with extra("demo", "`ctcdro demo`"):
+        from .demo import demo as run_demo
+        from .demo import page
 
     typer.echo(f"Synthetic speech of {', '.join(DEMO)} (eSpeak NG), a small model, three objectives.", err=True)
     with _RunsShown() as shown:

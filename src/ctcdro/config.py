@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-try:
+from .extras import extra
+from .files import MOST_LEVELS, PathLike, parse_json, written_whole
+
+with extra("train", "A configuration file"):
     import yaml
     from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-except ImportError as error:
-    raise ImportError(f"Training needs the extra `train`: pip install 'ctcdro[train]' ({error})") from error
-
-from .files import MOST_LEVELS, PathLike, parse_json, written_whole
 
 # Of a configuration. The largest sweeps have some hundreds.
 MOST_VALUES = 10_000

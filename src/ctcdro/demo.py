@@ -17,12 +17,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .data.recipe import DEMO, Recipe
-from .data.synthetic import make_corpus
+from .extras import extra
 from .files import PathLike
-from .launching import Place, Watch
 from .progress import Track, untracked
-from .sweep import Swept, sweep
-from .sweep_config import SweepConfig, read_sweep
+
+with extra("demo", "The demonstration"):
+    from .data.synthetic import make_corpus
+    from .launching import Place, Watch
+    from .sweep import Swept, sweep
+    from .sweep_config import SweepConfig, read_sweep
 
 RUNS = Path(__file__).with_name("demo.yaml")
 

@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .extras import extra
 from .features import KaldiFbank, WhisperLogMel, normalised_audio
 from .frames import real_frames
-from .tensors import NEEDS_EXTRA
 
 logger = logging.getLogger(__name__)
 
@@ -328,10 +328,8 @@ def from_options(options: Mapping[str, Any]) -> PretrainedEncoder:
 
 def add_lora(encoder: PretrainedEncoder, lora: Lora) -> None:
     """Adapts an encoder in place; only the new matrices can be trained from then on."""
-    try:
+    with extra("train", "LoRA"):
         from peft import LoraConfig, inject_adapter_in_model
-    except ImportError as error:
-        raise ImportError(f"LoRA {NEEDS_EXTRA}") from error
     targets = lora.target_modules or LORA_TARGETS[encoder.family]
     if encoder.family == "wavlm" and (without_effect := sorted(set(targets) & set(_ATTENTION))):
         raise ValueError(
@@ -376,10 +374,8 @@ def _wants_normalised_audio(name: str, config: Any) -> bool:
 
 
 def _transformers() -> Any:
-    try:
+    with extra("train", "A pretrained encoder"):
         import transformers
-    except ImportError as error:
-        raise ImportError(f"A pretrained encoder {NEEDS_EXTRA}") from error
     return transformers
 
 

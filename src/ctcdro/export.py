@@ -11,11 +11,11 @@ from typing import Any
 from torch import Tensor
 
 from .encoders import PretrainedEncoder, WaveEncoder, quiet
+from .extras import extra
 from .files import PathLike
 from .folders import folder_written_whole, is_empty
 from .heads import LinearHead
 from .model import Recogniser, check_vocabulary
-from .tensors import NEEDS_EXTRA
 from .vocab import BLANK, Vocabulary
 
 CTC_CLASSES = {
@@ -48,10 +48,8 @@ def export(model: Recogniser, vocabulary: Vocabulary, folder: PathLike) -> None:
             '`model`: `transformers` has no CTC model with this head, only with `head="linear"`. Use `Recogniser.save` '
             "and `ctcdro.model.load`."
         )
-    try:
+    with extra("train", "Exporting a recognizer"):
         import transformers
-    except ImportError as error:
-        raise ImportError(f"To export a recogniser {NEEDS_EXTRA}") from error
     config = type(encoder.network.config)(
         **encoder.options["config"]
         | {"vocab_size": len(vocabulary), "pad_token_id": vocabulary.tokens.index(BLANK)}

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
 
+from .extras import extra
 from .files import PathLike
 
 if TYPE_CHECKING:
@@ -223,10 +224,8 @@ class _Work:
 
 
 def _submit(task: Task, logs: Path, place: Place, num_threads: int, device: str | None) -> Job[None]:
-    try:
+    with extra("sweep", "A sweep"):
         import submitit
-    except ImportError as error:
-        raise ImportError(f"Sweeps need the extra `sweep`: pip install 'ctcdro[sweep]' ({error})") from error
     logging.getLogger("submitit").setLevel(logging.ERROR)
     folder = logs.absolute() / task.name
     folder.mkdir(parents=True, exist_ok=True)

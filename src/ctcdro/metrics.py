@@ -35,11 +35,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import vocab
+from .extras import extra
 
-try:
+with extra("data", "Counting edits"):
     from rapidfuzz.distance import Levenshtein
-except ImportError as error:
-    raise ImportError("Counting edits needs the extra `data`: pip install 'ctcdro[data]'") from error
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -15,15 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs
-from accelerate.state import AcceleratorState
-from accelerate.tracking import get_available_trackers
 from torch import Tensor
 
 from . import objectives, sampling
 from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
 from .config import Config, differences, read_config
 from .data.loading import SpeechDataset
+from .extras import extra
 from .feature_cache import FeatureCache, speech_dataset
 from .model import Recogniser, build
 from .planned import PlannedBatchSampler
@@ -33,6 +31,11 @@ from .stream import BatchStream
 from .tensors import tensors_digest
 from .utterance import Groups, Manifest
 from .vocab import Vocabulary
+
+with extra("train", "Training"):
+    from accelerate import Accelerator, DistributedDataParallelKwargs
+    from accelerate.state import AcceleratorState
+    from accelerate.tracking import get_available_trackers
 
 
 @dataclass

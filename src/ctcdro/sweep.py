@@ -23,7 +23,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .config import Config, differences
+from .extras import extra
+
+with extra("sweep", "A sweep"):
+    from .config import Config, differences
+
 from .files import PathLike, parse_json, read_json
 from .launching import Failure, Place, Progress, Task, Watch, is_at_work, launch
 from .metrics import Scores

@@ -16,13 +16,13 @@ import json
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from .config import Config, Section, by_key, parse_config, parse_section, read_values
+from .extras import extra
 from .files import PathLike
 
-try:
+with extra("sweep", "A sweep"):
     from pydantic import Field, model_validator
-except ImportError as error:
-    raise ImportError(f"Sweeps need the extra `train`: pip install 'ctcdro[train]' ({error})") from error
+
+    from .config import Config, Section, by_key, parse_config, parse_section, read_values
 
 BASELINE = "erm"
 

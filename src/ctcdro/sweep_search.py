@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from .extras import extra
 from .sweep_config import HAS_SMOOTHING, HAS_STEP_SIZE, ObjectiveName, Setting, SweepConfig
 
 if TYPE_CHECKING:
@@ -29,10 +30,8 @@ class OptunaSearch:
     """
 
     def __init__(self, config: SweepConfig) -> None:
-        try:
+        with extra("sweep", "`search: optuna`"):
             import optuna
-        except ImportError as error:
-            raise ImportError("`search` optuna needs the extra `sweep`: pip install 'ctcdro[sweep]'") from error
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._config = config
         self._studies: dict[ObjectiveName, Study] = {

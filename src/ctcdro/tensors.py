@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .extras import extra
 from .files import PathLike
-
-NEEDS_EXTRA = "needs the extra `train`: pip install 'ctcdro[train]'"
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: PathLike) -> None:
@@ -59,8 +58,6 @@ def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _safetensors() -> Any:
-    try:
+    with extra("train", "Saving and loading tensors"):
         import safetensors.torch
-    except ImportError as error:
-        raise ImportError(f"To save and load tensors {NEEDS_EXTRA}") from error
     return safetensors

@@ -14,11 +14,10 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from .config import Config
@@ -32,6 +31,9 @@ from .processes import losses_told
 from .progress import Track, untracked
 from .run import Run, finish, num_steps, resume, save, start
 from .runfolder import RunFolder, append_line
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -18,6 +18,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+from .extras import extra
 from .files import PathLike, read_json, written_whole
 
 # As `transformers.Wav2Vec2CTCTokenizer` names them.
@@ -209,10 +210,8 @@ class Vocabulary:
 
         There the language stands before the text: `tokenizer("[ces]dobrý den")`.
         """
-        try:
+        with extra("huggingface", "A tokenizer"):
             from transformers import Wav2Vec2CTCTokenizer
-        except ImportError as error:
-            raise ImportError("A tokenizer needs the extra `huggingface`: pip install 'ctcdro[huggingface]'") from error
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.save(folder / "vocab.json")

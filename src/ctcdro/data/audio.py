@@ -20,13 +20,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..extras import extra
 from ..files import PathLike
 
-try:
+with extra("data", "Reading audio"):
     import soundfile
     import soxr
-except ImportError as error:
-    raise ImportError(f"Reading audio needs the extra `data`: pip install 'ctcdro[data]' ({error})") from error
 
 Seconds: TypeAlias = float
 Samples: TypeAlias = npt.NDArray[np.float32]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..extras import extra
 from ..files import PathLike, write_bytes_whole
 from .preparing import SPLITS, Dropped, Listed
 
@@ -97,10 +98,8 @@ def read_huggingface(
 
 
 def _load(name: str, config: str | None) -> Any:
-    try:
+    with extra("huggingface", "Reading a dataset of the library `datasets`"):
         import datasets
-    except ImportError as error:
-        raise ImportError("This needs the extra `huggingface`: pip install 'ctcdro[huggingface]'") from error
     try:
         if os.path.exists(os.path.join(name, "dataset_dict.json")):
             return datasets.load_from_disk(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..extras import extra
+
 # Written Chinese says nothing of the language that is spoken; the place does.
 _SPOKEN = {
     "zh": "cmn",
@@ -23,7 +25,8 @@ def language_code(tag: str) -> str:
     Raises:
         ValueError: if it is none.
     """
-    import langcodes
+    with extra("data", "Mapping language codes"):
+        import langcodes
 
     tag = tag.replace("_", "-").lower()
     if tag in _SPOKEN:

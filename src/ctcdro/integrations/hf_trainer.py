@@ -35,11 +35,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from ..ctc import ctc_losses
+from ..extras import extra
 from ..objectives import Objective
 from ..planned import PlannedBatchSampler
-from .extras import install_hint
 
-with install_hint("pip install 'ctcdro[hf-trainer]'"):
+with extra("hf-trainer", "RobustTrainer"):
     from safetensors.torch import load_file, save_file
     from transformers import EvalPrediction, Seq2SeqTrainer, Trainer, TrainerState
     from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint, seed_worker

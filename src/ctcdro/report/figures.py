@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ..extras import extra
 from .lengths import length_histograms
 from .reading import Dataset, RunResult
 from .series import COLOURS, Bars, Confusion, thinned
 
-try:
+with extra("report", "The report"):
     import plotly.graph_objects as go
-except ImportError as error:
-    raise ImportError("The page needs the extra `report`: pip install 'ctcdro[report]'") from error
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "x", "cross", "star")

@@ -14,6 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..extras import extra
+
+with extra("report", "The report"):
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from plotly.offline import get_plotlyjs
+
 from .. import __version__
 from ..files import PathLike, written_whole
 from ..progress import Track, untracked
@@ -72,14 +78,7 @@ def write_report(
 
     Raises:
         ValueError: naming the folder and the command to run, if a run is not finished or not scored.
-        ImportError: if a package of the extra `report` is missing.
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError(f"The page needs the extra `report`: pip install 'ctcdro[report]' ({error})") from error
-
     found = read_runs(runs, split)
     study = make_study(found.runs, baseline)
     intervals = {

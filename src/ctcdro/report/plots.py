@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..extras import extra
 from ..files import PathLike
 from .lengths import Floats, length_histograms
 
@@ -17,10 +18,8 @@ def new_figure(width: float, height: float) -> Any:
     Raises:
         ImportError: naming the extra, if matplotlib is missing.
     """
-    try:
+    with extra("report", "Drawing figures"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("Figures need the extra `report`: pip install 'ctcdro[report]'") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 
