@@ -14,6 +14,7 @@ help:
 	@echo "make test-slow tests that take minutes each"
 	@echo "make test-browser  the report page in Chromium, which must be there (apt-get install chromium)"
 	@echo "make test-faults   kills, full disks, damaged files; minutes"
+	@echo "make test-faults-with-hf_trainer  kills of a training script of that toolkit; also lightning, speechbrain; minutes"
 	@echo "make test-fuzz     hostile input, many times that of make test; minutes"
 	@echo "make test-integrations  other toolkits, each in its own environment (or one: make test-with-lightning)"
 	@echo "make lint      style and types"
@@ -48,6 +49,7 @@ test-browser: $(STAMP)
 
 test-faults: $(STAMP)
 	$(BIN)/python -m pytest -m faults tests/faults
+	cd tests/integrations && OMP_NUM_THREADS=1 ../../$(BIN)/python -m pytest -m faults test_accelerate.py
 
 # Where there is no wheel of atheris, hypothesis has tried the same parsers.
 test-fuzz: $(STAMP)
@@ -69,6 +71,9 @@ test-with-accelerate: $(STAMP)
 
 $(TOOLKITS:%=test-with-%): test-with-%: $(VENV)/with-%/.installed
 	cd tests/integrations && OMP_NUM_THREADS=1 ../../$(VENV)/with-$*/bin/python -m pytest test_$*.py
+
+$(TOOLKITS:%=test-faults-with-%): test-faults-with-%: $(VENV)/with-%/.installed
+	cd tests/integrations && OMP_NUM_THREADS=1 ../../$(VENV)/with-$*/bin/python -m pytest -m faults test_$*.py
 
 $(VENV)/with-%/.installed: $(REQUIREMENTS)/%.txt pyproject.toml constraints.txt
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)

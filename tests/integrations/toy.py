@@ -90,10 +90,10 @@ def collate(utterances: list[Spoken]) -> Batch:
     )
 
 
-def make_model(seed: int = 0) -> nn.Module:
+def make_model(seed: int = 0, dropout: float = 0.0) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(NUM_LABELS, 32), nn.ReLU(), nn.Linear(32, NUM_LABELS))
+        return nn.Sequential(nn.Linear(NUM_LABELS, 32), nn.ReLU(), nn.Dropout(dropout), nn.Linear(32, NUM_LABELS))
 
 
 def make_criterion() -> ctcdro.CTCDROLoss:
