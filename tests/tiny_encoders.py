@@ -1,5 +1,8 @@
 """Checkpoints of every family, tiny and random, as `transformers` writes them."""
 
+import json
+from pathlib import Path
+
 import torch
 import transformers
 from transformers.models.whisper.modeling_whisper import WhisperEncoder
@@ -47,4 +50,12 @@ def write(name, folder):
             if parameter_name.endswith(("bias", "layer_norm.weight")):  # random too, so that nothing hides in zeros
                 torch.nn.init.normal_(parameter, mean=float(parameter_name.endswith("weight")), std=0.3)
     model.save_pretrained(folder)
+    return str(folder)
+
+
+def write_with_dropout(folder, name="wav2vec2"):
+    """Writes the checkpoint of that name with all its dropout on, as pretrained checkpoints have it."""
+    path = Path(write(name, folder)) / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({key: 0.1 if key.endswith("dropout") else value for key, value in config.items()}))
     return str(folder)

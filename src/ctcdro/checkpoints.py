@@ -1,6 +1,6 @@
 """Checkpoints: tensors and plain values in a folder that appears whole or not at all.
 
-    000000480/tensors.safetensors      model, optimiser, objective, generators
+    000000480/tensors.safetensors      model, optimiser, objective
     000000480/values.json              counters and the like
     000000480/sha256sums               digests of both, as the command `sha256sum -c` reads them
 

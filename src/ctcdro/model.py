@@ -93,7 +93,7 @@ class Recogniser(nn.Module):
             if settings.freeze_encoder:
                 encoder.requires_grad_(False)
                 encoder.freeze_feature_extractor()
-                encoder.eval()
+        self.train()  # `from_pretrained` returns modules in evaluation mode, with dropout off
 
     def forward(self, audio: Tensor, num_samples: Tensor) -> Output:
         """Scores of labels for each frame.

@@ -1,7 +1,7 @@
 """The parts of a run: how they are made, saved, and brought back.
 
-All that a restart needs is in a checkpoint: model, optimiser, objective, generators, the place in the data, and the
-numbers of `Progress`. What a configuration tells is not.
+A checkpoint holds everything that a restart needs and the configuration does not specify: model, optimiser, objective,
+position in the data, and the numbers of `Progress`. Random numbers need no state: each step seeds the generators.
 """
 
 from __future__ import annotations
@@ -132,7 +132,6 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
         spec_augment=config.model.spec_augment,
         seed=config.seed,
     ).to(accelerator.device)
-    torch.manual_seed(config.seed + accelerator.process_index)
     optimiser = _optimiser(config, recogniser)
     total, schedule = num_steps(config), config.optimiser
     cache = FeatureCache(config.model.feature_cache, recogniser) if config.model.feature_cache else None
@@ -247,8 +246,7 @@ def _optimiser(config: Config, model: torch.nn.Module) -> torch.optim.Optimizer:
 
 
 def save(run: Run) -> None:
-    """Writes a checkpoint. All processes reach this line: each has a generator of its own."""
-    generators = run.accelerator.gather(_generator_state(run.accelerator.device)[None].to(run.accelerator.device))
+    """Writes a checkpoint; all processes must call it."""
     if run.accelerator.is_main_process:
         optimiser, optimiser_values = flattened(run.optimiser.state_dict(), "optimiser")
         frozen = _frozen(run.recogniser)
@@ -256,7 +254,6 @@ def save(run: Run) -> None:
             **{f"model/{name}": tensor for name, tensor in run.recogniser.state_dict().items() if name not in frozen},
             **{f"objective/{name}": tensor for name, tensor in run.objective.state_dict().items()},
             **optimiser,
-            "generators": generators,
         }
         values = {
             "optimiser": optimiser_values,
@@ -306,21 +303,6 @@ def _bring_back(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) ->
     run.schedule.load_state_dict(values["schedule"])
     run.stream.load_state_dict(values["stream"])
     run.progress = Progress(**values["progress"])
-    if len(tensors["generators"]) == run.accelerator.num_processes:
-        _set_generator_state(tensors["generators"][run.accelerator.process_index], run.accelerator.device)
-
-
-def _generator_state(device: torch.device) -> Tensor:
-    """Of the host and, if there is one, of the GPU."""
-    on_device = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
-    return torch.cat([torch.get_rng_state(), *on_device])
-
-
-def _set_generator_state(state: Tensor, device: torch.device) -> None:
-    size = len(torch.get_rng_state())
-    torch.set_rng_state(state[:size].clone())  # torch crashes on a part of a larger tensor
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state[size:], device)
 
 
 def _frozen(recogniser: Recogniser) -> dict[str, Tensor]:

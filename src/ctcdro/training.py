@@ -94,8 +94,7 @@ def train_step(run: Run) -> dict[str, Any]:
     num_mine = config.optimiser.accumulate // accelerator.num_processes
     totals = torch.zeros(3, len(run.groups.names), device=accelerator.device)  # utterances, losses, seconds
     skipped: list[str] = []
-    if not run.forward.training:  # to ask is cheaper than to tell all modules, where steps are short
-        run.forward.train()
+    _seed_step(run)
     # In evaluation mode it adds losses up, as with even weights, and leaves the weights alone.
     run.objective.train(run.progress.num_batches >= config.objective.start_after)
     for number in range(num_mine):
@@ -170,6 +169,15 @@ def validate(run: Run, watch: Watch) -> None:
         rates = {f"{kind}/{name}": rate for kind in ("cer", "lid") for name, rate in record[kind].items()}
         _track(run, record | rates)
         watch(record)
+
+
+def _seed_step(run: Run) -> None:
+    """Makes the random numbers of a step a function of the seed, the step and the process.
+
+    Whatever was drawn before, by validation or while the feature cache was filled, then has no effect on training.
+    """
+    entropy = [run.config.seed, run.progress.step, run.accelerator.process_index]
+    torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
 
 
 def _next_batch(run: Run, skipped: list[str]) -> Batch:

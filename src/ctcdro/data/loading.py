@@ -5,9 +5,10 @@
         log_probs, num_frames = model(batch.audio, batch.num_samples)
         loss = criterion(log_probs, batch.targets, num_frames, batch.num_labels, batch.groups)  # CTCDROLoss
 
-What one can rely on: batches come in the order of the sampler, and hold the same numbers with any number of workers;
-nothing is random here. A file that cannot be read stops the loop with an `AudioError` that begins with the line of the
-manifest and the name of the file; or is left out and reported in `Batch.skipped`.
+What one can rely on: batches come in the order of the sampler, and hold the same numbers with any number of workers.
+Loading uses no random numbers and leaves torch's global generator unchanged. A file that cannot be read stops the loop
+with an `AudioError` that begins with the line of the manifest and the name of the file; or is left out and reported in
+`Batch.skipped`.
 """
 
 from __future__ import annotations
@@ -304,6 +305,9 @@ def load_batches(
         num_workers=num_workers,
         prefetch_factor=prefetch_factor if num_workers else None,
         pin_memory=pin_memory,
+        # Every iterator draws a seed for its workers. From the global generator, it would shift the random numbers of
+        # training wherever an iterator is created: with a resumed run, in the middle of an epoch.
+        generator=torch.Generator(),
         worker_init_fn=_heed_the_parent_alone,
     )
 
