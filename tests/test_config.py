@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from ctcdro.config import parse_config, read_config, schema
+from ctcdro.model import build
 
 
 def test_defaults_are_the_papers():
@@ -23,6 +24,25 @@ def test_what_is_written_reads_the_same(tmp_path):
     assert read_config(tmp_path / "config.yaml") == config
     written = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
     assert written["training"]["batches_per_epoch"] == 1200, "defaults are written too"
+
+
+def test_the_head_of_mel_small_is_written_as_it_is_built(tmp_path):
+    parse_config({"dataset": "a", "model": {"encoder": "mel-small"}}).write(tmp_path / "config.yaml")
+    written = yaml.safe_load((tmp_path / "config.yaml").read_text())["model"]["head"]
+    assert written == build("mel-small", vocabulary_size=4).settings.head == "linear"
+
+
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_weights_that_would_never_change_are_refused(accumulate):
+    values = {
+        "dataset": "a",
+        "optimiser": {"accumulate": accumulate},
+        "training": {"epochs": 2, "batches_per_epoch": 8},
+    }
+    last = 16 - accumulate
+    assert parse_config(values | {"objective": {"start_after": last}}).objective.start_after == last
+    with pytest.raises(ValueError, match=rf"objective.start_after is {last + 1} batches.*set it to {last} or less"):
+        parse_config(values | {"objective": {"start_after": last + 1}})
 
 
 def test_numbers_may_be_written_as_in_papers(tmp_path):
@@ -57,6 +77,10 @@ def test_overrides_hold_over_the_file():
         ({"dataset": "a", "objective": 7}, "objective: input should be a valid dictionary"),
         ({"dataset": "a", "model": {"freeze_encoder": True, "lora": {}}}, "model: `freeze_encoder` and `lora` cannot"),
         ({"dataset": "a", "model": {"encoder": "mel-small", "lora": {}}}, "model: `encoder` mel-small is trained from"),
+        (
+            {"dataset": "a", "model": {"encoder": "mel-small", "head": "transformer"}},
+            "model: `encoder` mel-small has a linear head; remove `head: transformer`",
+        ),
         (
             {"dataset": "a", "training": {"epochs": 1, "batches_per_epoch": 3}},
             "are 3 batches, fewer than one step",

@@ -121,6 +121,20 @@ def test_files_are_transcribed_one_by_one(run):
     assert [(one.language, one.text) for one in found] == expected
 
 
+def test_a_broken_file_does_not_keep_the_others_from_being_transcribed(run, tmp_path):
+    first, last = sorted((run.path.parent / "data").glob("aaa-test-*.wav"))[:2]
+    (tmp_path / "broken.wav").write_bytes(b"RIFF")
+    soundfile.write(tmp_path / "short.wav", np.zeros(200), 16_000)
+    broken = [tmp_path / "broken.wav", tmp_path / "gone.mp3", tmp_path, tmp_path / "short.wav"]
+    command = [sys.executable, "-m", "ctcdro", "transcribe", str(run.path), str(first), *map(str, broken), str(last)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [str(first), str(last)]
+    summary, *faults = done.stderr.splitlines()
+    assert summary == "4 of 6 files could not be transcribed:"
+    assert [line.split(": ")[0] for line in faults] == [f"  {path}" for path in broken]
+
+
 def test_commands_print_and_say_where_things_are(run):
     audio = next((run.path.parent / "data").glob("aaa-test-*.wav"))
     for arguments, expected in (
@@ -137,6 +151,8 @@ def test_commands_print_and_say_where_things_are(run):
 def test_what_is_not_there_is_named(run, tmp_path):
     with pytest.raises(ValueError, match="no model in it; finish the run first"):
         evaluate(tmp_path)
-    with pytest.raises(ValueError, match=r"tests\.jsonl is not there"):
+    with pytest.raises(ValueError, match=r"tests\.jsonl: no such file.*Splits of this dataset: dev, test, train\.$"):
         evaluate(run.path, "tests")
+    with pytest.raises(ValueError, match=r"test\.jsonl: no such file.*specify its folder with --dataset"):
+        evaluate(run.path, "test", dataset=tmp_path)
     assert RunFolder(run.path).is_finished

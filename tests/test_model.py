@@ -338,6 +338,7 @@ def test_whisper_takes_its_whole_window_and_not_a_sample_more(encoder):
     ("options", "message"),
     [
         ({"head": "deep"}, "`head` must be"),
+        ({"head": "transformer"}, '`head` must be "linear" for mel-small'),
         ({"vocabulary_size": 1}, "`vocabulary_size` must be 2 or more"),
         ({"freeze_encoder": True}, "takes neither `freeze_encoder`"),
         ({"encoder": "any", "freeze_encoder": True, "lora": Lora()}, "exclude each other"),

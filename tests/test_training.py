@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -143,6 +144,24 @@ def test_a_folder_takes_one_run_at_a_time(dataset, tmp_path):
 
     with pytest.raises(InterruptedRunError):
         train(config(dataset), tmp_path / "run", watch=another)
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_missing_audio_stops_a_run_before_its_first_step(tmp_path, split):
+    data = write_dataset(tmp_path / "data", num_train=8)
+    gone = sorted(data.glob(f"*-{split}-*.wav"))[1:3]
+    for path in gone:
+        path.unlink()
+    config(data).write(tmp_path / "config.yaml")
+    command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert re.match(
+        rf"ctcdro: .*{split}\.jsonl:\d+: .*{gone[0].name}: no such file; the audio of 2 utterances is", line
+    )
+    assert not (tmp_path / "run" / "log.jsonl").exists()
+    train(config(data, "batches.on_fault=skip", "training.epochs=1"), tmp_path / "skipping")
 
 
 def test_what_cannot_be_read_is_left_out_and_told_of(tmp_path):

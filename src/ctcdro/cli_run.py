@@ -103,16 +103,27 @@ def transcribe(
     language_model: LanguageModelOption = None,
     lm_weight: LmWeightOption = None,
 ) -> None:
-    """Language and text of audio files."""
+    """Language and text of audio files.
+
+    Files that cannot be transcribed are skipped and listed at the end; the exit status is then 1.
+    """
     with extra("train", "`ctcdro transcribe`"):
         from .evaluation import transcribe as run_transcription
 
     beam = _beam_search(run, beam_size, language_model, lm_weight)
-    for one in run_transcription(_model_folder(run), audio, beam):
+    faults: list[ValueError] = []
+    for one in run_transcription(_model_folder(run), audio, beam, on_fault=faults.append):
         if as_json:
             typer.echo(json.dumps(one._asdict(), ensure_ascii=False))
         else:
             typer.echo(f"{one.path}\t{one.language or '?'}\t{one.text}")
+    if faults:
+        from .cli_shown import escaped
+
+        typer.echo(f"{len(faults)} of {len(audio)} files could not be transcribed:", err=True)
+        for fault in faults:
+            typer.echo(f"  {escaped(str(fault))}", err=True)
+        raise typer.Exit(1)
 
 
 def _beam_search(
@@ -184,7 +195,11 @@ class _TrainingShown:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._bar.stop()
+        if error is None or self._last is not None:
+            self._bar.stop()
+        else:  # an empty bar says nothing about the error
+            self._bar.live.transient = True
+            self._bar.live.stop()
 
     def track(self, sequence: Iterable[Item], description: str, total: float | None = None) -> Iterator[Item]:
         """Shows work before the first step, as a bar of its own."""

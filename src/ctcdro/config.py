@@ -56,7 +56,7 @@ class Model(Section):
     """A folder or a name on the hub that transformers loads; or `mel-small`, which is trained from scratch."""
     head: Literal["transformer", "linear", "convolution"] = "transformer"
     """The paper's two Transformer layers over all layers of the encoder, one linear layer over the last, or
-    convolutions over all layers, which are fast on a CPU."""
+    convolutions over all layers, which are fast on a CPU. Default for `mel-small`, and its only head: linear."""
     freeze_encoder: bool = False
     feature_cache: Path | None = None
     """Folder in which what a frozen encoder gives for each utterance is kept, instead of computing it every epoch."""
@@ -64,8 +64,17 @@ class Model(Section):
     spec_augment: bool = True
     gradient_checkpointing: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_head(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("encoder") == "mel-small":
+            return {"head": "linear"} | values
+        return values
+
     @model_validator(mode="after")
     def _check(self) -> Model:
+        if self.encoder == "mel-small" and self.head != "linear":
+            raise ValueError(f"`encoder` mel-small has a linear head; remove `head: {self.head}`")
         if self.freeze_encoder and self.lora is not None:
             raise ValueError("`freeze_encoder` and `lora` cannot go together; adapters leave the encoder as it is")
         if self.encoder == "mel-small" and (self.freeze_encoder or self.lora is not None):
@@ -186,6 +195,13 @@ class Config(Section):
             raise ValueError(
                 f"training.epochs * training.batches_per_epoch are {num_batches} batches, fewer than one step takes "
                 f"(optimiser.accumulate is {self.optimiser.accumulate})"
+            )
+        num_before_last_step = (num_batches // self.optimiser.accumulate - 1) * self.optimiser.accumulate
+        if self.objective.start_after > num_before_last_step:
+            raise ValueError(
+                f"objective.start_after is {self.objective.start_after} batches, but the run has only {num_batches} "
+                "(training.epochs * training.batches_per_epoch), so the group weights would never change; set it to "
+                f"{num_before_last_step} or less"
             )
         return self
 

@@ -8,7 +8,7 @@ transcribe("run/model", ["a.wav", "b.mp3"])   language and text of each file
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from .decoding import decode, recognised
 from .feature_cache import FeatureCache, speech_dataset
 from .files import PathLike
 from .metrics import PROFILES, Scores, score
-from .model import load
+from .model import Output, Recogniser, load
 from .progress import Track, untracked
 from .runfolder import RunFolder, write_json
 from .transcripts import write_predictions
@@ -67,8 +67,8 @@ def evaluate(
     path = Path(dataset or own or ".") / f"{split}.jsonl"
     if not path.is_file():
         raise ValueError(
-            f"{path} is not there (seen from {Path.cwd()}); expected the manifest of split {split!r}. If the folder is "
-            "elsewhere, give it as `dataset`."
+            f"{path}: no such file, seen from {Path.cwd()}; expected the manifest of split {split!r}. "
+            + _other_splits(path.parent)
         )
     model, vocabulary = load(folder.model)
     _check_beam(beam, vocabulary)
@@ -103,6 +103,12 @@ def evaluate(
     return scores
 
 
+def _other_splits(folder: Path) -> str:
+    if splits := sorted(path.stem for path in folder.glob("*.jsonl") if path.stem != "dropped"):
+        return f"Splits of this dataset: {', '.join(splits)}."
+    return "If the dataset is elsewhere, specify its folder with --dataset (`dataset` in Python)."
+
+
 def written_as(split: str, beam: BeamSearch | None = None, other_dataset: Path | None = None) -> str:
     """The name under which `RunFolder` has predictions and scores of a split.
 
@@ -125,12 +131,20 @@ class Transcript(NamedTuple):
 
 
 def transcribe(
-    model_folder: PathLike, paths: Sequence[PathLike], beam: BeamSearch | None = None
+    model_folder: PathLike,
+    paths: Sequence[PathLike],
+    beam: BeamSearch | None = None,
+    *,
+    on_fault: Callable[[AudioError], None] | None = None,
 ) -> Iterator[Transcript]:
     """Language and text of each file, one at a time; greedily, unless a beam search is given.
 
+    Args:
+        on_fault: called with the error of a file that cannot be transcribed, which is then skipped. By default the
+            error is raised.
+
     Raises:
-        AudioError: naming a file that cannot be read.
+        AudioError: naming a file that cannot be transcribed, unless `on_fault` is given.
         ValueError: if `beam` is of another vocabulary.
     """
     model, vocabulary = load(model_folder)
@@ -138,14 +152,24 @@ def transcribe(
     device = _device()
     model.to(device)
     for path in paths:
-        audio = torch.from_numpy(read_audio(path)).to(device)
         try:
-            with torch.inference_mode():
-                output = model(audio[None], torch.tensor([len(audio)], device=device))
-        except ValueError as error:  # too short or too long
-            raise AudioError(f"{path}: {error}") from error
+            output = _output(model, path, device)
+        except AudioError as error:
+            if on_fault is None:
+                raise
+            on_fault(error)
+            continue
         [said] = recognised(output, vocabulary, beam)
         yield Transcript(str(path), *said)
+
+
+def _output(model: Recogniser, path: PathLike, device: torch.device) -> Output:
+    audio = torch.from_numpy(read_audio(path)).to(device)
+    try:
+        with torch.inference_mode():
+            return model(audio[None], torch.tensor([len(audio)], device=device))
+    except ValueError as error:  # too short or too long
+        raise AudioError(f"{path}: {error}") from error
 
 
 def _check_beam(beam: BeamSearch | None, vocabulary: Vocabulary) -> None:

@@ -192,7 +192,7 @@ def build(
     encoder: str,
     vocabulary_size: int,
     *,
-    head: Head = "transformer",
+    head: Head | None = None,
     freeze_encoder: bool = False,
     lora: Lora | Mapping[str, Any] | None = None,
     gradient_checkpointing: bool = False,
@@ -204,8 +204,8 @@ def build(
     Args:
         encoder: `mel-small`, or a checkpoint of `transformers`: a folder, or a name on the hub.
         vocabulary_size: number of labels, the blank among them.
-        head: "transformer", the paper's; "convolution", which is fast on a CPU; or "linear". That of `mel-small` is
-            linear in any case.
+        head: "transformer", the paper's and the default; "convolution", which is fast on a CPU; or "linear", the only
+            one for `mel-small` and its default.
         freeze_encoder: whether to train the head alone.
         lora: whether, and how, to train matrices of low rank instead of the encoder itself; a `Lora` or its fields.
         gradient_checkpointing: whether to save memory in the encoder, for a third more time.
@@ -225,11 +225,14 @@ def build(
         >>> model.losses(output, torch.tensor([[3, 5, 6], [3, 4, 0]]), torch.tensor([3, 2])).shape
         torch.Size([2])
     """
+    is_mel = encoder == MEL_SMALL
+    head = head or ("linear" if is_mel else "transformer")
     if head not in get_args(Head):
         raise ValueError(f"`head` must be one of {', '.join(get_args(Head))}; got {head!r}.")
     if vocabulary_size < 2:
         raise ValueError(f"`vocabulary_size` must be 2 or more, the blank and a label; got {vocabulary_size}.")
-    is_mel = encoder == MEL_SMALL
+    if is_mel and head != "linear":
+        raise ValueError(f'`head` must be "linear" for {MEL_SMALL}; got {head!r}.')
     if is_mel and (freeze_encoder or lora is not None or gradient_checkpointing):
         raise ValueError(
             f"`encoder`: {MEL_SMALL} is small and trained from scratch; it takes neither `freeze_encoder` nor `lora` "
@@ -241,7 +244,6 @@ def build(
         raise ValueError("`gradient_checkpointing` has no use with `freeze_encoder`: there are no gradients.")
     if isinstance(lora, Mapping):
         lora = Lora(**lora)
-    head = "linear" if is_mel else head
     spec_augment = spec_augment and head != "linear"
     settings = Settings(encoder, vocabulary_size, head, freeze_encoder, lora, gradient_checkpointing, spec_augment)
     with _seeded(seed):

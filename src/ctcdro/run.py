@@ -20,7 +20,7 @@ from torch import Tensor
 from . import objectives, sampling
 from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
 from .config import Config, differences, read_config
-from .data.loading import SpeechDataset
+from .data.loading import SpeechDataset, check_audio_exists
 from .extras import extra
 from .feature_cache import FeatureCache, speech_dataset
 from .model import Recogniser, build
@@ -118,6 +118,8 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
         if not path.is_file():
             raise ValueError(f"dataset: {path} is not there; `ctcdro prepare` makes datasets.")
     train_data, dev = map(Manifest.read, paths)
+    if config.batches.on_fault == "stop":
+        check_audio_exists([train_data, dev])
     with accelerator.main_process_first():
         _claim(config, folder, accelerator)
     vocabulary = Vocabulary.of((one.text for one in train_data), (one.lang for one in train_data))

@@ -203,16 +203,17 @@ class Manifest(Sequence[Utterance]):
         place = {name: number for number, name in enumerate(settled)}
         for number, name in enumerate(own):
             if name not in place:
-                raise ValueError(f"{self._where(number)}: group {name!r} is not among `names` ({', '.join(settled)}).")
+                raise ValueError(f"{self.where(number)}: group {name!r} is not among `names` ({', '.join(settled)}).")
         return Groups(settled, np.array([place[name] for name in own], dtype=np.int64))
 
     def _group_name(self, number: int, by: list[str]) -> str:
         try:
             return group_name(self._utterances[number], by)
         except ValueError as error:
-            raise ValueError(f"{self._where(number)}: {error}") from error
+            raise ValueError(f"{self.where(number)}: {error}") from error
 
-    def _where(self, number: int) -> str:
+    def where(self, number: int) -> str:
+        """File and line of an utterance, for messages."""
         return f"utterance {number}" if self.path is None else f"{self.path}:{self.lines[number]}"
 
 

@@ -35,6 +35,26 @@ from .audio import MIN_DURATION, SAMPLE_RATE, AudioError, Samples, Seconds, read
 OnFault: TypeAlias = Literal["stop", "skip"]
 
 
+def check_audio_exists(manifests: Iterable[Manifest]) -> None:
+    """Looks up all audio files, so that a missing one stops a run before its first step; none is opened.
+
+    Raises:
+        AudioError: naming the first missing file with its line, and how many utterances have none.
+    """
+    missing = [
+        (manifest.where(number), utterance.audio_filepath)
+        for manifest in manifests
+        for number, utterance in enumerate(manifest)
+        if not os.path.exists(utterance.audio_filepath)
+    ]
+    if missing:
+        where, path = missing[0]
+        raise AudioError(
+            f"{where}: {path}: no such file; the audio of {len(missing):,} utterances is missing. List them with "
+            "`ctcdro check --headers-only`, or skip them with batches.on_fault: skip."
+        )
+
+
 class Item(NamedTuple):
     """One utterance, as `collate` takes it."""
 
