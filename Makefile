@@ -34,14 +34,16 @@ install: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/ctcdro demo
 
-# A process for each core, each with one thread.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+# One process per core, each with one thread. The first process that crashes ends the suite, which then fails; so does a
+# test that hangs: it is stopped after 10 minutes, or after 2 hours where single tests take minutes.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 -o faulthandler_exit_on_timeout=true -o faulthandler_timeout=600
+LONG_TESTS := -o faulthandler_timeout=7200
 
 test: $(STAMP)
 	$(PYTEST)
 
 test-slow: $(STAMP)
-	$(PYTEST) -m slow
+	$(PYTEST) $(LONG_TESTS) -m slow
 
 test-browser: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
@@ -53,7 +55,7 @@ test-faults: $(STAMP)
 
 # Where there is no wheel of atheris, hypothesis has tried the same parsers.
 test-fuzz: $(STAMP)
-	CTCDRO_FUZZ_EXAMPLES=300 $(PYTEST) tests/fuzz
+	CTCDRO_FUZZ_EXAMPLES=300 $(PYTEST) $(LONG_TESTS) tests/fuzz
 	if $(BIN)/python -m pip install --quiet --constraint constraints.txt atheris; \
 		then $(BIN)/python tests/fuzz/atheris_parsers.py -runs=50000 -artifact_prefix=build/; \
 		else echo "atheris is not to be had here, and left out"; fi

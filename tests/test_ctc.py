@@ -104,6 +104,7 @@ def test_an_utterance_of_nan_leaves_weights_and_the_gradients_of_the_others_alon
     assert torch.equal(broken.grad[:, kept], clean.grad[:, kept])
 
 
+@pytest.mark.bfloat16
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_taken_as_autocast_would(batch, dtype):
     logits, *rest = batch

@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "streamed": {"packing"},
     "__init__": {"ctc", "objectives", "sampling", "utterance", "weights"},
     "processes": set(),
+    "bfloat16": set(),
     "progress": set(),
     "data/__init__": set(),
     "data/audio": {"files"},
@@ -100,7 +101,7 @@ MAY_IMPORT = {
         *("runfolder", "sampling", "stream", "tensors", "utterance", "vocab"),
     },
     "training": {
-        *("config", "ctc", "data/loading", "decoding", "files", "folders", "metrics", "processes"),
+        *("bfloat16", "config", "ctc", "data/loading", "decoding", "files", "folders", "metrics", "processes"),
         *("progress", "run", "runfolder"),
     },
     "evaluation": {
@@ -130,8 +131,8 @@ MAY_IMPORT = {
     "sweep_search": {"sweep_config"},
     "launching": {"files"},
     "sweep": {
-        *("config", "evaluation", "files", "launching", "metrics", "run", "runfolder", "sweep_config", "sweep_search"),
-        "training",
+        *("bfloat16", "config", "evaluation", "files", "launching", "metrics", "run", "runfolder", "sweep_config"),
+        *("sweep_search", "training"),
     },
     "demo": {
         *("data/recipe", "data/synthetic", "files", "launching", "progress", "report/page", "sweep", "sweep_config"),

@@ -282,6 +282,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(encoder, lora):
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=1e-5, msg=name)
 
 
+@pytest.mark.bfloat16
 @every_encoder
 def test_losses_are_float32_in_a_run_of_bfloat16(encoder):
     model = make(encoder).train()

@@ -29,7 +29,7 @@ def run(one_thread, tmp_path_factory):
         },
         "batches": {"batch_duration": 3.0, "num_workers": 0},
         "optimiser": {"accumulate": 1},
-        "training": {"epochs": 1, "batches_per_epoch": 4, "trackers": ["tensorboard"], "precision": "bf16"},
+        "training": {"epochs": 1, "batches_per_epoch": 4, "trackers": ["tensorboard"]},
     }
     return train(parse_config(values), folder / "run")
 

@@ -167,6 +167,7 @@ class Training(Section):
     """Steps between checkpoints; by default one an epoch."""
     keep_checkpoints: int = Field(2, ge=2)
     precision: Literal["fp32", "bf16"] = "fp32"
+    """Precision of matrix products. bf16 is rejected on a CPU where bfloat16 does not work."""
     compile: bool = False
     trackers: tuple[Literal["tensorboard", "wandb", "mlflow", "comet_ml", "aim", "clearml", "dvclive"], ...] = (
         "tensorboard",

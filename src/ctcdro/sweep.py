@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from . import bfloat16
 from .extras import extra
 
 with extra("sweep", "A sweep"):
@@ -179,10 +180,12 @@ def sweep(config: SweepConfig, out: PathLike, place: Place | None = None, watch:
 
     Raises:
         ValueError: if `out` has a sweep of another configuration that has trained something, the dataset lacks a split,
-            or `place` has what is not there.
+            or `place` has what is not there; if runs on this CPU ask for bfloat16, and it does not work there.
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped, with their checkpoints.
     """
-    folder = SweepFolder(out)
+    folder, place = SweepFolder(out), place or Place()
+    if config.run.training.precision == "bf16" and place.cluster == "local" and not place.gpu:
+        bfloat16.require_cpu()  # once, instead of in every run
     _claim(config, folder)
 
     def do(settings: Iterable[Setting], splits: Callable[[Setting], tuple[str, ...]]) -> list[Failure]:

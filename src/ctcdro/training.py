@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from . import bfloat16
 from .config import Config
 from .ctc import per_frame, per_label
 from .data.loading import Batch
@@ -54,11 +55,14 @@ def train(config: Config, out: PathLike, watch: Watch = lambda record: None, tra
         track: shows what is done before the first step.
 
     Raises:
-        ValueError: if `out` has a finished run, or one of another configuration, or another process is at work there.
+        ValueError: if `out` has a finished run, or one of another configuration, or another process is at work there;
+            if the configuration asks for bfloat16 on a CPU where it does not work.
         FloatingPointError: if the gradient is not finite, before it does harm.
         OSError: if another process of the run is gone, or a worker that reads audio.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when a checkpoint is written.
     """
+    if config.training.precision == "bf16" and not torch.cuda.is_available():
+        bfloat16.require_cpu()
     with alone_in(out):
         run = start(config, RunFolder(out), track)
         try:

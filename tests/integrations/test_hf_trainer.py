@@ -463,6 +463,7 @@ def test_ctc_models_train_with_columns_they_do_not_take(tmp_path, name):
     assert trainer.objective.weights[0] != 0.5
 
 
+@pytest.mark.bfloat16
 def test_mixed_precision_and_gradient_checkpointing_take_steps(tmp_path):
     options = {"max_steps": 2, "bf16": True, "gradient_checkpointing": True}
     trainer = model_trainer(tmp_path, CTC_MODELS["wav2vec2"](), collate_rows, make_rows(24), **options)
