@@ -5,8 +5,11 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+import ctcdro
 from ctcdro import CTCDROLoss, ctc_losses
+from ctcdro.ctc import check_labels
 
 NUM_FRAMES, NUM_LABELS = 30, 12
 
@@ -87,7 +90,7 @@ def test_a_transcript_that_cannot_fit_leaves_the_gradients_of_the_others_alone(b
     assert torch.equal(gradients[0][:, FITTING], gradients[1])
 
 
-def test_an_utterance_of_nan_leaves_weights_and_the_gradients_of_the_others_alone(batch):
+def test_an_utterance_of_nan_shows_in_the_value_and_leaves_the_weights_and_other_gradients_alone(batch):
     logits, *rest = batch
     log_probs = logits.detach().log_softmax(-1)
     groups = torch.tensor([0, 0, 1, 1, 1])
@@ -99,8 +102,12 @@ def test_an_utterance_of_nan_leaves_weights_and_the_gradients_of_the_others_alon
     broken = log_probs.clone()
     broken[:, 3] = math.nan
     broken.requires_grad_()
-    criterion(broken, *rest, groups).backward()
+    loss = criterion(broken, *rest, groups)
+    loss.backward()
+    assert loss.isnan()
+    assert criterion.eval()(broken, *rest, groups).isnan()
     assert torch.equal(criterion.weights, expected.weights)
+    assert torch.equal(criterion.num_skipped, expected.num_skipped)
     assert torch.equal(broken.grad[:, kept], clean.grad[:, kept])
 
 
@@ -133,3 +140,116 @@ def test_empty_transcripts_are_taken():
 def test_log_probs_without_a_batch_are_refused():
     with pytest.raises(ValueError, match=r"`log_probs` must have shape .*got \(30, 12\)"):
         ctc_losses(torch.zeros(30, 12), torch.ones(3, dtype=torch.int64), [30], [3])
+
+
+LOG_PROBS = torch.zeros(10, 3, 5).log_softmax(-1)
+PADDED = torch.tensor([[1, 2], [3, 4], [1, -100]])
+IN_A_ROW = torch.tensor([1, 2, 3, 4, 1])
+LENGTHS = [10, 10, 10], [2, 2, 1]
+
+WRONG_LABELS = [
+    (1, 5, r"utterance 1 has label 5, but `log_probs` has 5 labels, from 0 to 4\. Does the tokenizer"),
+    (1, 5000, "utterance 1 has label 5000"),
+    (0, -100, r"utterance 0 has label -100.*Count only real labels in `target_lengths`"),
+    (2, 0, "utterance 2 has label 0, which is the blank"),
+]
+
+
+@pytest.mark.parametrize(("utterance", "label", "message"), WRONG_LABELS)
+def test_labels_outside_the_vocabulary_are_named(utterance, label, message):
+    padded, in_a_row = PADDED.clone(), IN_A_ROW.clone()
+    padded[utterance, 0] = in_a_row[2 * utterance] = label
+    for targets in (padded, padded.int(), in_a_row):
+        with pytest.raises(ValueError, match=message):
+            ctc_losses(LOG_PROBS, targets, *LENGTHS)
+
+
+@pytest.mark.parametrize(("utterance", "label", "message"), WRONG_LABELS)
+def test_labels_outside_the_vocabulary_are_refused_where_the_host_cannot_read_them(
+    utterance, label, message, monkeypatch
+):
+    monkeypatch.setattr(ctcdro.ctc, "_can_read", lambda tensor: False)
+    padded, in_a_row = PADDED.clone(), IN_A_ROW.clone()
+    assert ctc_losses(LOG_PROBS, padded, *LENGTHS).isfinite().all()
+    assert ctc_losses(LOG_PROBS, in_a_row, *LENGTHS).isfinite().all()
+    padded[utterance, 0] = in_a_row[2 * utterance] = label
+    for targets in (padded, in_a_row):
+        with pytest.raises(RuntimeError, match=r"`targets` has the blank \(0\), or a label that is not from 0 to 4"):
+            ctc_losses(LOG_PROBS, targets, *LENGTHS)
+
+
+def test_labels_are_checked_without_reading_them_from_the_device():
+    with FakeTensorMode():  # refuses every operation that would have the host read a value
+        for shape in ((3, 2), (5,)):
+            check_labels(torch.zeros(shape, dtype=torch.int64), torch.zeros(3, dtype=torch.int64), 5, 0)
+    on_meta = ctc_losses(LOG_PROBS.to("meta"), PADDED.to("meta"), *LENGTHS)
+    assert on_meta.shape == (3,)
+
+
+def test_the_check_of_labels_can_be_compiled():
+    compiled = torch.compile(check_labels, fullgraph=True, backend="aot_eager")
+    compiled(PADDED, torch.tensor([2, 2, 1]), 5, 0)
+    with pytest.raises(RuntimeError, match="`targets` has the blank"):
+        compiled(PADDED, torch.tensor([2, 2, 2]), 5, 0)
+
+
+@pytest.mark.parametrize(
+    ("targets", "input_lengths", "target_lengths", "message"),
+    [
+        (
+            PADDED,
+            [10, 40, 10],
+            [2, 2, 1],
+            r"utterance 1 has 40 frames, but `log_probs` has 10\..*after the subsampling",
+        ),
+        (PADDED, [10, 10, -1], [2, 2, 1], "utterance 2 has -1 frames"),
+        (PADDED, [10, 10, 10], [2, 3, 1], "`target_lengths`: utterance 1 has 3 labels, but `targets` has room for 2"),
+        (PADDED, [10, 10, 10], [2, -2, 1], "`target_lengths` must be zero or more; got -2"),
+        (IN_A_ROW, [10, 10, 10], [2, 2, 2], "`target_lengths` must sum to the number of labels .* got 6 and 5"),
+    ],
+)
+def test_lengths_that_do_not_fit_are_named(targets, input_lengths, target_lengths, message):
+    for as_lengths in (list, torch.tensor):
+        with pytest.raises(ValueError, match=message):
+            ctc_losses(LOG_PROBS, targets, as_lengths(input_lengths), as_lengths(target_lengths))
+
+
+def test_logits_in_place_of_log_probs_are_reported(batch):
+    logits, *rest = batch
+    with pytest.raises(ValueError, match=r"got a loss of -.*These look like logits: apply `log_softmax\(-1\)`"):
+        ctc_losses(logits, *rest)
+
+
+def certain_log_probs(targets, num_frames, num_labels, sharpness, dtype):
+    """Log probabilities of a model that is certain of each transcript, but not of the frames where labels change."""
+    logits = torch.zeros(num_frames, len(targets), num_labels)
+    places = torch.arange(num_frames) * targets.shape[1] // num_frames
+    frames = torch.arange(num_frames)
+    last = frames[torch.cat([places[1:] != places[:-1], torch.tensor([True])])]
+    following = (places + 1).clamp(max=targets.shape[1] - 1)
+    for number, labels in enumerate(targets):
+        logits[frames, number, labels[places]] = sharpness
+        if number > 0:
+            logits[last, number, 0] = sharpness
+        if number > 1:
+            logits[last, number, labels[following[last]]] = sharpness
+    return logits.to(dtype).log_softmax(-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("sharpness", [5.0, 20.0, 100.0, 10_000.0])
+def test_models_that_are_certain_are_not_taken_for_logits(dtype, sharpness):
+    lowest = 0.0
+    for num_frames, num_targets in ((1, 1), (2, 1), (10, 3), (1000, 300)):
+        targets = torch.tensor([1, 2]).repeat(3, num_targets)[:, :num_targets]
+        log_probs = certain_log_probs(targets, num_frames, 32, sharpness, dtype)
+        losses = ctc_losses(log_probs, targets, [num_frames] * 3, [num_targets] * 3)
+        lowest = min(lowest, losses.min().item() / num_frames)
+    assert lowest > ctcdro.ctc.LOWEST_PER_FRAME / 2
+
+
+def test_a_batch_without_utterances_has_no_losses():
+    logits = torch.zeros(10, 0, 5, requires_grad=True)
+    loss = CTCDROLoss(2, step_size=1e-3, smoothing=0.5)(logits, torch.zeros(0, 2, dtype=torch.int64), [], [], [])
+    loss.backward()
+    assert loss == 0

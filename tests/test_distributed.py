@@ -82,12 +82,20 @@ def test_weights_of_group_dro_are_those_of_one_process_that_saw_both_batches_as_
 
 
 def odd_batches(rank, world_size):
-    """Ranks with unequal numbers of utterances, then a rank without a finite loss, then one without any loss."""
+    """On the host, and with the tensor operations for other devices."""
+    results = weigh_odd_batches(rank)
+    ctcdro.on_host.can_read = lambda losses, groups: False
+    return results | {f"{name}, device": values for name, values in weigh_odd_batches(rank).items()}
+
+
+def weigh_odd_batches(rank):
+    """Ranks with unequal numbers of utterances, then without a finite loss, then with NaN, then without any loss."""
     objective = ctcdro.ctc_dro(2, step_size=1e-2, smoothing=0.1)
     seen = []
     for losses, groups in [
         ([[3.0, 4.0, 5.0], [9.0]], [[0, 0, 0], [1]]),
         ([[math.inf, math.nan], [7.0]], [[0, 0], [1]]),  # group 0 is still to come
+        ([[math.inf, 1.0], [math.nan, 5.0]], [[1, 1], [1, 1]]),
         ([[2.0], []], [[0], []]),
     ]:
         own = torch.tensor(losses[rank], requires_grad=True)
@@ -100,17 +108,25 @@ def odd_batches(rank, world_size):
 def test_ranks_may_have_unequal_batches_or_no_finite_loss(tmp_path):
     ranks = in_processes(odd_batches, 2, tmp_path)
     for rank in ranks:
-        assert rank["skipped"].tolist() == [2, 0]
+        assert rank["skipped"].tolist() == rank["skipped, device"].tolist() == [1, 1]
+        torch.testing.assert_close(rank["seen, device"], rank["seen"], equal_nan=True)
+    for path in ("seen", "seen, device"):
+        assert torch.equal(ranks[0][path][:, 1:5], ranks[1][path][:, 1:5])
     weights = [rank["seen"][:, 1:5] for rank in ranks]
-    assert torch.equal(weights[0], weights[1])
     alone = ctcdro.ctc_dro(2, step_size=1e-2, smoothing=0.1)
-    for losses, groups in (([3.0, 4.0, 5.0, 9.0], [0, 0, 0, 1]), ([7.0], [1]), ([2.0], [0])):
+    for losses, groups in (
+        ([3.0, 4.0, 5.0, 9.0], [0, 0, 0, 1]),
+        ([7.0], [1]),
+        ([1.0], [1]),
+        ([5.0], [1]),
+        ([2.0], [0]),
+    ):
         alone(torch.tensor(losses), torch.tensor(groups))
     assert torch.equal(weights[0][-1, :2], alone.weights)
     no_finite_loss = ranks[0]["seen"][1]
-    assert no_finite_loss[0] == 0
-    assert no_finite_loss[-1] == 0
     assert no_finite_loss[3:5].tolist() == [0, 1]  # only the other rank's batch waits
+    is_nan = [rank["seen"][:, 0].isnan().tolist() for rank in ranks]  # where the NaN is, and nowhere else
+    assert is_nan == [[False, True, False, False], [False, False, True, False]]
 
 
 def on_device_and_alone(rank, world_size):

@@ -16,7 +16,8 @@ PACKAGE = Path(ctcdro.__file__).parent
 BELOW_ALL = {"extras"}
 MAY_IMPORT = {
     "extras": set(),
-    "weights": set(),
+    "arguments": set(),
+    "weights": {"arguments"},
     "ctc": set(),
     "files": set(),
     "places": {"files"},
@@ -25,9 +26,9 @@ MAY_IMPORT = {
     "packing": set(),
     "on_device": {"weights"},
     "on_host": {"weights"},
-    "objectives": {"ctc", "on_device", "on_host", "weights"},
-    "planned": {"packing"},
-    "sampling": {"packing", "planned"},
+    "objectives": {"arguments", "ctc", "on_device", "on_host", "weights"},
+    "planned": {"arguments", "packing"},
+    "sampling": {"arguments", "packing", "planned"},
     "streamed": {"packing"},
     "__init__": {"ctc", "objectives", "sampling", "utterance", "weights"},
     "processes": set(),

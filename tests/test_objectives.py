@@ -3,8 +3,11 @@
 import copy
 import math
 import random
+import warnings
+from contextlib import nullcontext
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -27,10 +30,11 @@ every_dro = pytest.mark.parametrize("make", list(OBJECTIVES.values())[1:], ids=l
 
 
 @pytest.fixture(autouse=True, params=["on the host", "on the device"])
-def _both_ways(request, monkeypatch):
+def path(request, monkeypatch):
     """Every test here runs twice: as on a CPU, and with the tensor operations that are for other devices."""
     if request.param == "on the device":
         monkeypatch.setattr(ctcdro.on_host, "can_read", lambda losses, groups: False)
+    return request.param
 
 
 def draw_batches(num_batches, *, mixed, num_groups=NUM_GROUPS, seed=0):
@@ -185,15 +189,14 @@ def test_losses_of_a_million_with_a_step_size_of_a_tenth_leave_finite_weights():
 
 
 @every_objective
-@pytest.mark.parametrize("broken", [math.inf, -math.inf, math.nan])
-def test_a_loss_that_is_not_finite_counts_as_if_it_were_not_there(make, broken):
+def test_an_infinite_loss_counts_as_if_it_were_not_there(make):
     with_it, without_it = make(NUM_GROUPS), make(NUM_GROUPS)
     for number, batch in enumerate(draw_batches(60, mixed=True)):
         losses, groups = tensors(batch)
         losses.requires_grad_()
         without_it(losses, groups).backward()
         place = number % (len(batch) + 1)
-        damaged = torch.cat([losses[:place], torch.tensor([broken]), losses[place:]]).detach().requires_grad_()
+        damaged = torch.cat([losses[:place], torch.tensor([math.inf]), losses[place:]]).detach().requires_grad_()
         damaged_groups = torch.cat([groups[:place], torch.tensor([2]), groups[place:]])
         with_it(damaged, damaged_groups).backward()
         assert damaged.grad[place] == 0
@@ -204,18 +207,56 @@ def test_a_loss_that_is_not_finite_counts_as_if_it_were_not_there(make, broken):
 
 
 @every_objective
-def test_a_batch_without_a_finite_loss_moves_nothing(make):
-    objective = make(2)
+@pytest.mark.parametrize("broken", [math.nan, -math.inf])
+def test_a_broken_loss_shows_in_the_value_and_never_reaches_the_weights(make, broken):
+    with_it, without_it = make(NUM_GROUPS), make(NUM_GROUPS)
+    for number, batch in enumerate(draw_batches(60, mixed=True)):
+        losses, groups = tensors(batch)
+        without_it(losses, groups)
+        place = number % (len(batch) + 1)
+        damaged = torch.cat([losses[:place], torch.tensor([broken]), losses[place:]])
+        value = with_it(damaged, torch.cat([groups[:place], torch.tensor([2]), groups[place:]]))
+        assert value.isnan() if math.isnan(broken) else value == broken
+        assert torch.equal(with_it.log_weights, without_it.log_weights)
+        assert torch.equal(with_it.pending, without_it.pending)
+    assert with_it.num_skipped.tolist() == [0, 0, 0, 0]
+    with_it.eval()
+    value = with_it(torch.tensor([5.0, math.inf, broken]), torch.tensor([0, 1, 1]))
+    assert value.isnan() if math.isnan(broken) else value == broken
+
+
+@every_objective
+def test_a_batch_of_infinite_losses_moves_nothing_and_is_reported_once(make, path):
+    objective = make(3, group_names=["ces", "cmn", "tam"])
     objective(torch.tensor([3.0]), torch.tensor([1]))
     before = objective.log_weights.clone(), objective.pending.clone()
-    losses = torch.tensor([math.inf, math.nan], requires_grad=True)
-    loss = objective(losses, torch.tensor([0, 0]))
-    loss.backward()
-    assert loss == 0
-    assert losses.grad.tolist() == [0, 0]
+    losses = torch.full((3,), math.inf, requires_grad=True)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        for _ in range(3):
+            loss = objective(losses, torch.tensor([2, 0, 2]))
+            loss.backward()
+            assert loss == 0
+        objective.eval()(losses, torch.tensor([0, 9, 0]))  # evaluation may see groups that training does not know
+    assert losses.grad.tolist() == [0, 0, 0]
     assert torch.equal(objective.log_weights, before[0])
     assert torch.equal(objective.pending, before[1])
-    assert objective.num_skipped.tolist() == [2, 0]
+    assert objective.num_skipped.tolist() == [3, 0, 6]
+    if path == "on the host":
+        (warning,) = caught
+        assert "infinite (groups: ces, tam): no transcript fits its frames" in str(warning.message)
+        assert warning.filename == __file__
+    else:
+        assert not caught
+
+
+def test_an_evaluation_batch_of_infinite_losses_is_reported(path):
+    objective = ctcdro.erm(2).eval()
+    with (
+        pytest.warns(UserWarning, match="Every loss of a batch is infinite: ")
+        if path == "on the host"
+        else nullcontext()
+    ):
+        assert objective(torch.tensor([math.inf]), torch.tensor([7])) == 0
 
 
 @every_objective
@@ -375,15 +416,99 @@ def test_a_step_size_of_zero_moves_nothing():
         assert objective.weights.tolist() == pytest.approx([0.5, 0.5])
 
 
-@every_objective
-def test_groups_may_be_a_list(make):
-    losses = torch.tensor([5.0, 4.0])
-    assert make(2)(losses, [0, 1]) == make(2)(losses, torch.tensor([0, 1]))
+GROUP_TYPES = [torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32, torch.uint64]
 
 
 @every_objective
-def test_the_settings_show(make):
-    assert "num_groups=7" in repr(make(7))
+@pytest.mark.parametrize("dtype", GROUP_TYPES)
+def test_groups_of_every_integer_type_give_the_same_result(make, dtype):
+    losses, groups = torch.tensor([10.0, 20.0, 30.0]), torch.tensor([1, 1, 2])  # as uint8, a mask would fit
+    expected, objective = make(3), make(3)
+    for _ in range(2):
+        assert objective(losses, groups.to(dtype)) == expected(losses, groups)
+        assert objective(losses[:2], groups[1:].to(dtype)) == expected(losses[:2], groups[1:])
+        assert objective(losses, (2 - groups).to(dtype)) == expected(losses, 2 - groups)
+    assert torch.equal(objective.weights, expected.weights)
+
+
+@every_objective
+def test_groups_may_be_lists_arrays_or_names(make):
+    losses = torch.tensor([5.0, 4.0, 2.0])
+    expected = make(3)(losses, torch.tensor([2, 0, 1]))
+    for groups in (
+        [2, 0, 1],
+        np.array([2, 0, 1], dtype=np.uint16),
+        ["tam", "ces", "cmn"],
+        np.array(["tam", "ces", "cmn"]),
+    ):
+        assert make(3, group_names=["ces", "cmn", "tam"])(losses, groups) == expected
+
+
+@every_objective
+def test_unknown_names_are_refused_in_training_only(make):
+    objective = make(2, group_names=["ces", "cmn"])
+    with pytest.raises(ValueError, match="`groups` has 'deu', which is not in `group_names`: ces, cmn"):
+        objective(torch.ones(2), ["ces", "deu"])
+    with pytest.raises(ValueError, match=r"`groups` has names \('ces', ...\).*Create it with `group_names`"):
+        make(2)(torch.ones(2), ["ces", "deu"])
+    assert objective.eval()(torch.ones(2), ["ces", "deu"]) == 2
+
+
+@every_objective
+def test_an_empty_batch_counts_as_nothing(make):
+    objective = make(2)
+    losses = torch.zeros(0, requires_grad=True)
+    loss = objective(losses, [])
+    loss.backward()
+    assert loss == 0
+    assert objective.weights.tolist() == [0.5, 0.5]
+
+
+def test_numbers_of_numpy_are_accepted_and_give_the_same_weights():
+    expected = ctcdro.ctc_dro(2, step_size=0.125, smoothing=0.5)
+    objective = ctcdro.ctc_dro(np.int64(2), step_size=np.float32(0.125), smoothing=np.float64(0.5))
+    for one in (expected, objective):
+        one(torch.tensor([5.0, 4.0]), [0, 1])
+    assert torch.equal(objective.weights, expected.weights)
+    assert type(objective.num_groups) is int
+
+
+def test_the_settings_show():
+    assert repr(OBJECTIVES["erm"](7)) == "ERM(num_groups=7, reduction='sum')"
+    assert repr(OBJECTIVES["group_dro"](7)) == "GroupDRO(num_groups=7, step_size=0.001, reduction='sum')"
+    assert "CTCDRO(num_groups=7, step_size=0.001, smoothing=0.5, reduction='mean')" in repr(
+        OBJECTIVES["ctc_dro, mean"](7)
+    )
+    assert "step_size=0.0001, smoothing=0.1" in repr(ctcdro.CTCDROLoss(2, step_size=1e-4, smoothing=0.1))
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["one group a batch", "mixed groups"])
+def test_groups_without_batches_are_reported_once(mixed, path):
+    objective = ctcdro.ctc_dro(4, step_size=1e-3, smoothing=0.5, group_names=["ces", "cmn", "kor", "tam"])
+    present = draw_batches(1500, mixed=mixed, num_groups=2)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        list(run(objective, present[:100]))
+        assert not caught
+        list(run(objective, present[100:]))
+    if path == "on the host":
+        (warning,) = caught
+        assert "none had these groups: kor, tam" in str(warning.message)
+    else:
+        assert not caught
+
+
+@every_objective
+def test_a_state_that_is_not_finite_is_refused_and_changes_nothing(make):
+    saved = make(2)
+    saved(torch.tensor([5.0]), torch.tensor([0]))
+    for name in ("log_weights", "pending"):
+        state = copy.deepcopy(saved.state_dict())
+        state[name].view(-1)[1] = math.nan
+        model = torch.nn.ModuleDict({"loss": make(2)})
+        with pytest.raises(ValueError, match=f"values in `loss.{name}` that are not finite"):
+            model.load_state_dict({f"loss.{key}": value for key, value in state.items()})
+        assert model["loss"].pending.tolist() == [[0, 0], [0, 0]]
+        assert model["loss"].weights.tolist() == [0.5, 0.5]
 
 
 # Bad input.
@@ -420,8 +545,9 @@ def test_shapes_that_do_not_fit_are_refused(make, shape):
 
 @every_objective
 def test_groups_that_are_not_whole_numbers_are_refused(make):
-    with pytest.raises(ValueError, match=r"`groups` must be whole numbers.*torch\.float32"):
-        make(2)(torch.ones(2), torch.zeros(2))
+    for groups in (torch.zeros(2), torch.tensor([True, False]), [False, True]):
+        with pytest.raises(ValueError, match=r"`groups` must be whole numbers.*torch\.(float32|bool)"):
+            make(2)(torch.ones(2), groups)
 
 
 @pytest.mark.parametrize(
@@ -429,6 +555,8 @@ def test_groups_that_are_not_whole_numbers_are_refused(make):
     [
         (lambda: ctcdro.erm(0), "`num_groups` must be a whole number, at least 1; got 0"),
         (lambda: ctcdro.erm(2.0), r"`num_groups` must be a whole number, at least 1; got 2\.0"),
+        (lambda: ctcdro.erm(True), "`num_groups` must be a whole number, at least 1; got True"),
+        (lambda: ctcdro.group_dro(2, step_size=True), "`step_size` must be a finite number, zero or more; got True"),
         (lambda: ctcdro.erm(2, group_names=[1, 2]), "`group_names` must be 2 different names"),
         (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing="0.1"), "`smoothing` must be a finite number.*'0.1'"),
         (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=math.inf), "`smoothing` must be a finite number.*inf"),

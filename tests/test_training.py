@@ -1,6 +1,7 @@
 """Training on a small dataset, stopped and killed and gone on with."""
 
 import json
+import math
 import os
 import random
 import re
@@ -16,10 +17,11 @@ import pytest
 import torch
 
 from ctcdro.config import parse_config
+from ctcdro.model import load
 from ctcdro.objectives import scales_per_label
 from ctcdro.run import start
 from ctcdro.runfolder import RunFolder, read_lines
-from ctcdro.training import train
+from ctcdro.training import train, validate
 from ctcdro.utterance import Manifest
 from tones import write_dataset
 
@@ -326,6 +328,21 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_step(dataset,
     monkeypatch.setattr(torch.nn.utils, "get_total_norm", lambda *_: torch.tensor(float("nan")))
     with pytest.raises(FloatingPointError, match="step 1: the gradient is not finite"):
         train(config(dataset), tmp_path / "run")
+
+
+@pytest.mark.parametrize("select", ["dev-loss", "worst-cer"])
+def test_a_diverged_model_is_never_the_best(dataset, tmp_path, select):
+    run = start(config(dataset, f"training.select={select}"), RunFolder(tmp_path / "run"))
+    weight = run.recogniser.head.output.weight
+    intact = weight.detach().clone()
+    records = []
+    for value in (torch.nan, intact, torch.nan):
+        weight.data[:] = value
+        validate(run, records.append)
+    assert [record["is_best"] for record in records] == [False, True, False]
+    assert [math.isnan(record["dev_loss"]) for record in records] == [True, False, True]
+    best, _ = load(run.folder.best)
+    assert torch.equal(best.head.output.weight, intact)
 
 
 def test_early_stopping_ends_after_epochs_that_bring_nothing(dataset, tmp_path):

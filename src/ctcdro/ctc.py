@@ -8,6 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+# `log_softmax` in bfloat16 is off by at most 2 ** -8 of each log probability. A transcript is certain only if at most
+# three labels share each frame; after rounding, their probabilities sum to exp(0.0043) at most. So losses of log
+# probabilities stay above -0.0043 per frame.
+LOWEST_PER_FRAME = -0.01
+
 
 def ctc_losses(
     log_probs: Tensor,
@@ -16,21 +21,29 @@ def ctc_losses(
     target_lengths: Tensor | list[int],
     blank: int = 0,
 ) -> Tensor:
-    """The CTC loss of each utterance, infinite where the transcript does not fit into the frames.
+    """The CTC loss of each utterance: infinite where the transcript does not fit into the frames, NaN where `log_probs`
+    is.
 
-    `torch.nn.functional.ctc_loss` has two ways with an infinite loss: to report it, with a gradient that is not a
-    number, or to report zero, with a zero gradient. A robust objective needs the truth for its value and zero for its
-    gradient, which is what this gives.
+    `torch.nn.functional.ctc_loss` has two ways to treat an infinite loss. It reports infinity, with a gradient of NaN,
+    or it reports zero, with a gradient of zero. A robust objective needs infinity as the value and zero as the
+    gradient, which is what this function returns.
+
+    Lengths and labels are checked, because torch reads and writes out of bounds where they are wrong. Labels on a GPU
+    are checked there, and the host does not wait for the outcome.
 
     Args:
         log_probs: (T, N, C) log probabilities, as from `log_softmax`.
-        targets: (N, S) padded labels, or all labels in one row.
-        input_lengths: (N,) frames of each utterance; on the CPU, lest the host wait for the device.
+        targets: (N, S) padded labels, or all labels in one row. Padding may have any value.
+        input_lengths: (N,) frames of each utterance; keep them on the CPU, so that the host need not wait for the GPU.
         target_lengths: (N,) labels of each utterance; likewise.
         blank: the label that stands for no output.
 
     Returns:
         (N,) losses.
+
+    Raises:
+        ValueError: if shapes or lengths do not match, a label is not one of the C labels or is the blank, or a loss is
+            negative, which means that `log_probs` holds logits.
 
     Example:
         >>> log_probs = torch.zeros(2, 2, 3).log_softmax(-1)
@@ -47,9 +60,89 @@ def ctc_losses(
         )
     if log_probs.dtype in (torch.float16, torch.bfloat16):
         log_probs = log_probs.to(torch.float32)  # as autocast has it
+    if log_probs.shape[1] == 0:
+        return log_probs.sum((0, 2))
+    input_lengths, target_lengths = _as_list(input_lengths), _as_list(target_lengths)
+    if isinstance(input_lengths, list) and isinstance(target_lengths, list):
+        _check_lengths(log_probs, targets, input_lengths, target_lengths)
+    check_labels(targets, torch.as_tensor(target_lengths), log_probs.shape[2], blank)
     # The operator under `torch.nn.functional.ctc_loss`: its last argument zeroes gradients, and only gradients.
     losses, _ = torch._ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, True)  # type: ignore[arg-type]
+    if _can_read(losses) and losses.min() < LOWEST_PER_FRAME * len(log_probs):
+        raise ValueError(
+            f"`log_probs` must be log probabilities, whose CTC losses are never negative; got a loss of "
+            f"{losses.min():g}. These look like logits: apply `log_softmax(-1)`."
+        )
     return losses
+
+
+def check_labels(targets: Tensor, target_lengths: Tensor, num_labels: int, blank: int) -> None:
+    """Rejects labels that are not from 0 to `num_labels` - 1 or are the blank; padding may have any value.
+
+    Args:
+        targets: (N, S) or (sum of `target_lengths`,)
+        target_lengths: (N,) on the CPU.
+    """
+    wrong = (targets < 0) | (targets >= num_labels) | (targets == blank)
+    if targets.ndim == 2:
+        places = torch.arange(targets.shape[1], device=targets.device)
+        wrong &= places < target_lengths.to(targets.device, non_blocking=True)[:, None]
+    if not _can_read(wrong):
+        if wrong.is_cuda or wrong.is_cpu:  # other devices lack this operation
+            torch._assert_async(
+                ~wrong.any(), f"`targets` has the blank ({blank}), or a label that is not from 0 to {num_labels - 1}."
+            )
+        return
+    if not wrong.any():
+        return
+    place = wrong.nonzero()[0]
+    label = int(targets[tuple(place)])
+    utterance = int(place[0]) if targets.ndim == 2 else int((target_lengths.cumsum(0) <= place).sum())
+    if label == blank:
+        cause = "which is the blank. Remove it, count only the labels before it in `target_lengths`, or change `blank`."
+    elif label < 0:
+        cause = "a label below 0. Count only real labels in `target_lengths`, not padding."
+    else:
+        cause = (
+            f"but `log_probs` has {num_labels} labels, from 0 to {num_labels - 1}. Does the tokenizer have a larger "
+            "vocabulary than the model?"
+        )
+    raise ValueError(f"`targets`: utterance {utterance} has label {label}, {cause}")
+
+
+def _check_lengths(log_probs: Tensor, targets: Tensor, input_lengths: list[int], target_lengths: list[int]) -> None:
+    num_frames = len(log_probs)
+    for utterance, length in enumerate(input_lengths):
+        if not 0 <= length <= num_frames:
+            raise ValueError(
+                f"`input_lengths`: utterance {utterance} has {length} frames, but `log_probs` has {num_frames}. Count "
+                "frames after the subsampling of the model, not samples or input features."
+            )
+    if min(target_lengths) < 0:
+        raise ValueError(f"`target_lengths` must be zero or more; got {min(target_lengths)}.")
+    if targets.ndim == 2 and max(target_lengths) > targets.shape[1]:
+        raise ValueError(
+            f"`target_lengths`: utterance {target_lengths.index(max(target_lengths))} has {max(target_lengths)} "
+            f"labels, but `targets` has room for {targets.shape[1]}."
+        )
+    if targets.ndim == 1 and sum(target_lengths) != len(targets):
+        raise ValueError(
+            f"`target_lengths` must sum to the number of labels in `targets` if that is one row; got "
+            f"{sum(target_lengths)} and {len(targets)}. Padded labels need shape (utterances, labels)."
+        )
+
+
+def _as_list(lengths: Tensor | list[int]) -> Tensor | list[int]:
+    """Lengths as a list, or as they are while they have no values; torch needs them on the host too."""
+    if not isinstance(lengths, Tensor):
+        return list(lengths)
+    lengths = lengths.cpu()
+    return lengths.tolist() if _can_read(lengths) else lengths
+
+
+def _can_read(tensor: Tensor) -> bool:
+    """Whether the host can read the values without waiting: in its own memory, and neither fake nor being traced."""
+    return tensor.is_cpu and type(tensor) is Tensor and not torch.compiler.is_compiling()
 
 
 def per_frame(losses: Tensor, input_lengths: Tensor) -> Tensor:

@@ -27,7 +27,8 @@ class Decoded(NamedTuple):
     """Of each utterance of a manifest."""
 
     losses: npt.NDArray[np.float64]
-    """(n,) CTC losses: infinite where the transcript does not fit, nan where the audio could not be read."""
+    """(n,) CTC losses: infinite where the transcript does not fit or the audio cannot be read, NaN where the model has
+    diverged."""
     predictions: list[Prediction]
     """What was said and what was recognised: nothing where the audio could not be read."""
     skipped: list[str]
@@ -74,7 +75,7 @@ def decode(
                 for index, loss, (language, text) in zip(batch.indices.tolist(), losses, said, strict=True):
                     mine.append((index, loss, language, text))
     model.train(was_training)
-    all_losses = np.full(len(manifest), np.nan)
+    all_losses = np.full(len(manifest), np.inf)
     texts: dict[int, tuple[str | None, str]] = {}
     for index, loss, *said in _pooled(mine, num_ranks):
         all_losses[index], texts[index] = loss, said

@@ -11,8 +11,11 @@ rely on:
 
 * `weights` is on the simplex and carries no gradient;
 * `state_dict()` holds all that later updates depend on, as tensors only: a run restored at any batch continues exactly;
-* a loss that is not finite takes part in neither the update nor the gradient, and is counted in `num_skipped`;
-* in evaluation mode the result is the plain sum of the finite losses, and nothing moves;
+* a loss of +inf, a transcript that does not fit its frames, is skipped: it takes no part in the update, the value or
+  the gradient, and is counted in `num_skipped`;
+* a loss of NaN or -inf reaches the returned value, so that a diverged model never looks like a good one. It does not
+  reach the weights, so a step that is dropped because of it leaves the objective intact, on every rank;
+* in evaluation mode the result is the plain sum without +inf, and nothing moves;
 * where `torch.distributed` runs, losses are pooled over its ranks and all ranks hold the same weights, bit for bit.
   Ranks must therefore call the objective equally often in training mode; the samplers of `ctcdro.sampling` see to that;
 * the host never waits for the device.
@@ -22,8 +25,9 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
@@ -33,19 +37,24 @@ import torch.distributed
 from torch import Tensor, nn
 
 from . import on_device, on_host
+from .arguments import is_whole_number
 from .ctc import ctc_losses
 from .weights import (
     BOUND,
     Exponent,
     add_and_normalise,
-    check_not_negative,
     exponential_exponent,
+    not_negative,
     smoothed_exponent,
 )
 
 Reduction: TypeAlias = Literal["sum", "mean"]
 
-WHOLE_NUMBERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+# Group numbers, or their names where the objective knows them.
+Groups: TypeAlias = Tensor | Sequence[int] | Sequence[str]
+
+# Once this many sums are pending per group, on average, a group without any is reported as absent.
+ABSENT_AFTER = 100
 
 
 class Shared(TypedDict, total=False):
@@ -95,8 +104,8 @@ def group_dro(num_groups: int, *, step_size: float, **shared: Unpack[Shared]) ->
         >>> objective.weights
         tensor([0.5498, 0.4502])
     """
-    check_not_negative(step_size=step_size)
-    return GroupDRO(num_groups, exponent=partial(exponential_exponent, step_size=step_size), **shared)
+    exponent = partial(exponential_exponent, step_size=not_negative("step_size", step_size))
+    return GroupDRO(num_groups, exponent=exponent, **shared)
 
 
 def ctc_dro(
@@ -119,9 +128,9 @@ def ctc_dro(
         num_groups: how many groups there are.
         step_size: eta_q of the paper, which tries 1e-3 and 1e-4.
         smoothing: alpha of the paper, which tries 0.1, 0.5 and 1.
-        reduction: "sum" is the paper's. "mean" divides the result by the number of (finite) losses, as the authors'
-            code does; weights see the sum all the same. With batches of unequal size these are two different
-            algorithms.
+        reduction: "sum" is the paper's. "mean" divides the result by the number of losses that were not skipped, as
+            the authors' code does; weights see the sum all the same. With batches of unequal size these are two
+            different algorithms.
         loss_scales: one for each group; the update of the weights sees a group's loss times its scale, the gradient
             does not. Not in the paper. In batches of one duration, groups are compared by their loss a second; with
             `scales_per_label` they are compared by their loss a label.
@@ -136,8 +145,11 @@ def ctc_dro(
         >>> objective.weights
         tensor([0.5250, 0.4750])
     """
-    check_not_negative(step_size=step_size, smoothing=smoothing)
-    exponent = partial(smoothed_exponent, step_size=step_size, smoothing=smoothing)
+    exponent = partial(
+        smoothed_exponent,
+        step_size=not_negative("step_size", step_size),
+        smoothing=not_negative("smoothing", smoothing),
+    )
     return CTCDRO(num_groups, exponent=exponent, reduction=reduction, loss_scales=loss_scales, **shared)
 
 
@@ -156,8 +168,7 @@ def ctc_dro_unsmoothed(
         >>> objective(torch.tensor([200.0, 100.0]), torch.tensor([0, 1]))
         tensor(304.9958)
     """
-    check_not_negative(step_size=step_size)
-    exponent = partial(exponential_exponent, step_size=step_size)
+    exponent = partial(exponential_exponent, step_size=not_negative("step_size", step_size))
     return CTCDRO(num_groups, exponent=exponent, reduction=reduction, loss_scales=loss_scales, **shared)
 
 
@@ -189,8 +200,8 @@ def scales_per_label(num_labels: Sequence[float], durations: Sequence[float]) ->
 class CTCDROLoss(nn.Module):
     """CTC-DRO in the place of `torch.nn.CTCLoss`: the same arguments, and the group of each utterance.
 
-    There is no `zero_infinity`: an utterance whose transcript does not fit into its frames is left out, and counted in
-    `num_skipped`. Call `eval()` before development data, as of a model, or it moves the weights.
+    There is no `zero_infinity`: an utterance whose transcript does not fit into its frames is always skipped, and
+    counted in `num_skipped`. Call `eval()` before validation, as you do for the model; otherwise the weights move.
 
     Args:
         num_groups, step_size, smoothing, reduction, group_names, process_group, loss_scales: as for `ctc_dro`.
@@ -234,7 +245,7 @@ class CTCDROLoss(nn.Module):
 
     @property
     def num_skipped(self) -> Tensor:
-        """(G,) how many utterances were left out because CTC cannot fit them."""
+        """(G,) utterances skipped because their transcript does not fit their frames."""
         return self.objective.num_skipped
 
     def forward(
@@ -243,10 +254,18 @@ class CTCDROLoss(nn.Module):
         targets: Tensor,
         input_lengths: Tensor | list[int],
         target_lengths: Tensor | list[int],
-        groups: Tensor,
+        groups: Groups,
     ) -> Tensor:
-        """The number to minimise; arguments as for `ctc_losses`, and `groups` (N,), the group of each utterance."""
+        """Returns the number to minimize.
+
+        Args:
+            log_probs, targets, input_lengths, target_lengths: as for `ctc_losses`.
+            groups: (N,) the group of each utterance, as a number; or as a name, with `group_names`.
+        """
         return self.objective(ctc_losses(log_probs, targets, input_lengths, target_lengths, self.blank), groups)
+
+    def extra_repr(self) -> str:
+        return f"blank={self.blank}"
 
 
 class Objective(nn.Module, ABC):
@@ -257,10 +276,12 @@ class Objective(nn.Module, ABC):
     pending: Tensor
     """(2, G): for each group the sum of the losses that wait for the next update, and how many they are."""
     num_skipped: Tensor
-    """(G,) how many losses were left out because they were not finite."""
+    """(G,) losses of +inf, which were skipped."""
 
     # How many losses of a group count in a batch; see `on_device.gather`.
     count_at_most = math.inf
+
+    _settings: Mapping[str, float] = {}
 
     def __init__(
         self,
@@ -275,7 +296,7 @@ class Objective(nn.Module, ABC):
             raise ValueError(
                 f'`reduction` must be "sum" (the paper) or "mean" (the authors\' code); got {reduction!r}.'
             )
-        if not isinstance(num_groups, int) or num_groups < 1:
+        if not is_whole_number(num_groups) or num_groups < 1:
             raise ValueError(f"`num_groups` must be a whole number, at least 1; got {num_groups!r}.")
         if group_names is not None and not (
             len(group_names) == len(set(group_names)) == num_groups
@@ -286,33 +307,30 @@ class Objective(nn.Module, ABC):
             )
         if process_group is not None and torch.distributed.get_rank(process_group) < 0:
             raise ValueError("`process_group` must have this rank in it, or its losses would be weighed by nothing.")
-        self.num_groups = num_groups
+        self.num_groups = num_groups = int(num_groups)
         self.reduction = reduction
         self.group_names = None if group_names is None else list(group_names)
         self._process_group = process_group
+        self._warned_of: set[str] = set()
         # Whatever the default: half precision would round small steps away.
         self.register_buffer("log_weights", torch.full((num_groups,), -math.log(num_groups), dtype=torch.float32))
         self.register_buffer("pending", torch.zeros(2, num_groups, dtype=torch.float32))
         self.register_buffer("num_skipped", torch.zeros(num_groups, dtype=torch.int64))
-        self.register_load_state_dict_pre_hook(_refuse_other_groups)
+        self.register_load_state_dict_pre_hook(_refuse_bad_state)
 
     @property
     def weights(self) -> Tensor:
         """(G,) the weight of each group, on the simplex."""
         return self.log_weights.exp()
 
-    def forward(self, losses: Tensor, groups: Tensor) -> Tensor:
-        """Weighs the losses of a batch.
+    def forward(self, losses: Tensor, groups: Groups) -> Tensor:
+        """Returns the number to minimize, shape ().
 
         Args:
-            losses: (B,) one for each utterance.
-            groups: (B,) the group number of each utterance.
-
-        Returns:
-            () the number to minimise.
+            losses: (B,) one per utterance.
+            groups: (B,) the group of each utterance, as a number; or as a name, with `group_names`.
         """
-        if not isinstance(groups, Tensor):
-            groups = torch.as_tensor(groups)
+        groups = self._numbers(groups)
         if losses.ndim != 1 or losses.shape != groups.shape:
             raise ValueError(
                 "`losses` and `groups` must both have one entry for each utterance, shape (batch,); "
@@ -320,22 +338,63 @@ class Objective(nn.Module, ABC):
             )
         if not losses.is_floating_point():
             raise ValueError(f"`losses` must be floating-point numbers; got {losses.dtype}.")
-        if groups.dtype not in WHOLE_NUMBERS:
+        if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
             raise ValueError(f"`groups` must be whole numbers, the group of each utterance; got {groups.dtype}.")
         if losses.dtype in (torch.float16, torch.bfloat16):
             losses = losses.to(torch.float32)  # sums of them may be beyond these
-        if not self.training:
-            return losses.masked_fill(~losses.isfinite(), 0.0).sum()
-        num_finite = losses.isfinite().sum() if self.reduction == "mean" else None
         steps = on_host if on_host.can_read(losses, groups) else on_device
-        if steps is on_device:
-            groups = groups.to(losses.device, torch.int64, non_blocking=True)
-        losses = self._gather(losses, groups, steps)
-        loss = self._weigh(losses, groups, steps)
-        return loss if num_finite is None else loss / num_finite.clamp(min=1)
+        if not self.training:
+            if steps is on_host:
+                self._warn_if_all_skipped(losses, groups)
+            return losses.masked_fill(losses == math.inf, 0.0).sum()
+        groups = groups.to(losses.device, torch.int64, non_blocking=True)
+        num_kept = (losses != math.inf).sum() if self.reduction == "mean" else None
+        kept = self._gather(losses, groups, steps)
+        if steps is on_host and kept is not losses:
+            self._warn_if_all_skipped(losses, groups)
+        loss = self._weigh(kept, groups, steps)
+        return loss if num_kept is None else loss / num_kept.clamp(min=1)
+
+    def _numbers(self, groups: Groups) -> Tensor:
+        if isinstance(groups, Tensor):
+            return groups
+        names = [group for group in groups if isinstance(group, str)] if isinstance(groups, Iterable) else []
+        if not names:
+            numbers = torch.as_tensor(groups)
+            return numbers if numbers.numel() else numbers.to(torch.int64)
+        if self.group_names is None:
+            raise ValueError(
+                f"`groups` has names ({names[0]!r}, ...), but this objective does not know them. Create it with "
+                "`group_names`, or pass group numbers."
+            )
+        number_of = {name: number for number, name in enumerate(self.group_names)}
+        unknown = [name for name in groups if name not in number_of]
+        if unknown and self.training:  # in evaluation, groups play no part
+            raise ValueError(
+                f"`groups` has {unknown[0]!r}, which is not in `group_names`: {', '.join(self.group_names)}."
+            )
+        return torch.tensor([number_of.get(name, 0) for name in names])
+
+    def _warn_if_all_skipped(self, losses: Tensor, groups: Tensor) -> None:
+        if len(losses) and bool((losses == math.inf).all()):
+            # In evaluation, groups may be unknown to the objective.
+            which = f" (groups: {self._named(groups.unique().tolist())})" if self.training else ""
+            self._warn_once(
+                "all skipped",
+                f"Every loss of a batch is infinite{which}: no transcript fits its frames. The batch is skipped. Check "
+                "`input_lengths`, which count frames after subsampling, and `target_lengths`.",
+            )
+
+    def _warn_once(self, kind: str, message: str) -> None:
+        if kind not in self._warned_of:
+            self._warned_of.add(kind)
+            warnings.warn(message, stacklevel=6)  # where the objective is called
+
+    def _named(self, groups: Iterable[int]) -> str:
+        return ", ".join(str(group) if self.group_names is None else self.group_names[group] for group in groups)
 
     def _gather(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
-        """Adds the losses of all ranks to what is pending; returns those of this rank, zero where not finite."""
+        """Adds the finite losses of all ranks to the pending sums; returns those of this rank, zero for +inf."""
         if not _is_distributed():
             return steps.gather(self.pending, self.num_skipped, losses, groups, self.count_at_most)
         totals = self.pending.new_zeros(3, self.num_groups)
@@ -347,10 +406,10 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
-        """Moves the weights by what is pending, and returns the number to minimise.
+        """Updates the weights from the pending sums, and returns the number to minimize.
 
         Args:
-            losses: (B,) of this rank; those that were not finite are zero.
+            losses: (B,) of this rank; those of +inf are zero.
             groups: (B,) of this rank.
             steps: `on_host` or `on_device`.
         """
@@ -360,29 +419,27 @@ class Objective(nn.Module, ABC):
         return super()._apply(lambda tensor: fn(tensor) if tensor.is_meta else tensor.to(fn(tensor).device), recurse)
 
     def extra_repr(self) -> str:
-        return f"num_groups={self.num_groups}, reduction={self.reduction!r}"
+        settings = {"num_groups": self.num_groups, **self._settings, "reduction": self.reduction}
+        return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
     def get_extra_state(self) -> Tensor:
         return torch.tensor(list(json.dumps(self.group_names).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Nothing to do: `_refuse_other_groups` has seen that the names are ours."""
+        """Nothing to do: `_refuse_bad_state` has seen that the names are ours."""
 
 
 class ERM(Objective):
-    """See `erm`."""
-
     def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
         self.pending.zero_()
         return losses.sum()
 
 
 class GroupDRO(Objective):
-    """See `group_dro`."""
-
     def __init__(self, num_groups: int, *, exponent: Exponent, **shared: Unpack[Shared]) -> None:
         super().__init__(num_groups, reduction="sum", **shared)
         self.exponent = exponent
+        self._settings = getattr(exponent, "keywords", {})
 
     def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
         sums, numbers = self.pending[0], self.pending[1].clamp(min=1)
@@ -413,6 +470,7 @@ class CTCDRO(Objective):
     ) -> None:
         super().__init__(num_groups, reduction=reduction, **shared)
         self.exponent = exponent
+        self._settings = getattr(exponent, "keywords", {})
         if loss_scales is not None and not (
             len(loss_scales) == num_groups and all(0 < scale < math.inf for scale in loss_scales)
         ):
@@ -424,15 +482,28 @@ class CTCDRO(Objective):
 
     def _weigh(self, losses: Tensor, groups: Tensor, steps: ModuleType) -> Tensor:
         steps.update_when_complete(self.log_weights, self.pending, self.exponent, self.loss_scales)
+        if steps is on_host and "absent" not in self._warned_of:
+            self._warn_of_absent_groups()
         return steps.weighted_sum(self.log_weights, losses, groups, self.num_groups)
+
+    def _warn_of_absent_groups(self) -> None:
+        counts = self.pending[1].tolist()
+        if sum(counts) >= ABSENT_AFTER * self.num_groups:  # some group has none, or there would have been an update
+            absent = [group for group, count in enumerate(counts) if count == 0]
+            self._warn_once(
+                "absent",
+                f"Group weights have not changed for {sum(counts):,.0f} batches, because none had these groups: "
+                f"{self._named(absent)}. An update needs every group. Check their data, or create the objective "
+                "without them.",
+            )
 
 
 def _is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def _refuse_other_groups(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Runs before a state is loaded, so that a state of other groups leaves the objective as it is."""
+def _refuse_bad_state(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Runs before a state is loaded, so that a state that is refused leaves the objective as it is."""
     assert isinstance(module, Objective)
     if f"{prefix}log_weights" not in state_dict:
         return  # not ours to report: PyTorch lists missing keys
@@ -445,6 +516,13 @@ def _refuse_other_groups(module: nn.Module, state_dict: dict[str, Any], prefix: 
             f"but this objective has {module.num_groups}{_listed(module.group_names)}; weights would go to the wrong "
             "groups. Load it with the groups it was saved with, in that order."
         )
+    for name in ("log_weights", "pending"):
+        tensor = state_dict.get(f"{prefix}{name}")
+        if type(tensor) is Tensor and not tensor.is_meta and not bool(tensor.isfinite().all()):
+            raise ValueError(
+                f"`state_dict` has values in `{prefix}{name}` that are not finite: {tensor.tolist()!s:.200}. Load an "
+                "earlier checkpoint."
+            )
 
 
 def _listed(names: list[str] | None) -> str:

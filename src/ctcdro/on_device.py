@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,17 +14,17 @@ from .weights import BOUND, Exponent, add_and_normalise
 
 
 def gather(pending: Tensor, num_skipped: Tensor, losses: Tensor, groups: Tensor, count_at_most: float) -> Tensor:
-    """Adds the losses of a batch to those of each group, in place, without those that are not finite.
+    """Adds the finite losses of a batch to the pending sums of their groups, and counts those of +inf, in place.
 
     Args:
         pending: (2, G): for each group the sum of the losses that wait for an update, and how many they are.
-        num_skipped: (G,) how many were not finite.
+        num_skipped: (G,) how many were +inf.
         losses: (B,)
         groups: (B,) numbers from 0 to G - 1.
         count_at_most: how many of the losses of a group count. With 1, what a batch has of a group is one entry.
 
     Returns:
-        (B,) the losses, with zero, and no gradient, in the place of those that are not finite.
+        (B,) the losses, with zero, and no gradient, in place of +inf. NaN and -inf stay.
 
     Example:
         >>> pending, num_skipped = torch.zeros(2, 2), torch.zeros(2)
@@ -34,14 +36,13 @@ def gather(pending: Tensor, num_skipped: Tensor, losses: Tensor, groups: Tensor,
         >>> num_skipped
         tensor([1., 0.])
     """
-    finite = losses.isfinite()
-    losses = losses.masked_fill(~finite, 0.0)
-    rows = torch.stack((losses.detach().to(torch.float32), finite, ~finite))
+    finite, skipped = losses.isfinite(), losses == math.inf
+    rows = torch.stack((losses.detach().where(finite, 0.0).to(torch.float32), finite, skipped))
     totals = rows.new_zeros(3, len(num_skipped)).index_add_(1, groups, rows)
     totals[1].clamp_(max=count_at_most)
     pending.add_(totals[:2])
     num_skipped.add_(totals[2].to(num_skipped.dtype))
-    return losses
+    return losses.masked_fill(skipped, 0.0)
 
 
 def update_when_complete(

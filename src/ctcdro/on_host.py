@@ -31,7 +31,7 @@ def gather(pending: Tensor, num_skipped: Tensor, losses: Tensor, groups: Tensor,
     for loss, group in zip(losses.tolist(), numbers, strict=True):
         if math.isfinite(loss):
             finite.setdefault(group, []).append(loss)
-        else:
+        elif loss == math.inf:
             skipped.append(group)
     for group, own in finite.items():
         sums[group] += sum(own)
@@ -39,7 +39,7 @@ def gather(pending: Tensor, num_skipped: Tensor, losses: Tensor, groups: Tensor,
     pending.copy_(torch.tensor((sums, counts)))
     for group in skipped:
         num_skipped[group] += 1
-    return losses.masked_fill(~losses.isfinite(), 0.0) if skipped else losses
+    return losses.masked_fill(losses == math.inf, 0.0) if skipped else losses
 
 
 def update_when_complete(

@@ -112,9 +112,9 @@ def train_step(run: Run) -> dict[str, Any]:
             )
             losses = _normalised(losses, output.num_frames, batch.num_labels.to(accelerator.device), config)
             accelerator.backward(run.objective(losses, groups) / num_mine)
-        finite = losses.detach().isfinite()
+        kept = losses.detach() != math.inf
         seconds = run.durations[batch.indices].to(totals)
-        totals.index_add_(1, groups, torch.stack([finite.float(), losses.detach().where(finite, 0.0), seconds]))
+        totals.index_add_(1, groups, torch.stack([kept.float(), losses.detach().where(kept, 0.0), seconds]))
     norm = _clip(run)
     learning_rate = run.optimiser.param_groups[0]["lr"]
     run.optimiser.step()
@@ -151,7 +151,7 @@ def validate(run: Run, watch: Watch) -> None:
     )
     scores = score(decoded.predictions)
     worst_language, worst_cer = scores.worst() or (None, math.inf)
-    losses = decoded.losses[np.isfinite(decoded.losses)]
+    losses = decoded.losses[decoded.losses != math.inf]  # NaN stays: the model has diverged
     record: dict[str, Any] = {
         "step": progress.step,
         "epoch": progress.epoch,
@@ -162,7 +162,7 @@ def validate(run: Run, watch: Watch) -> None:
         "lid": scores.rates("lid"),
     }
     value = record["dev_loss" if config.select == "dev-loss" else "worst_cer"]
-    record["is_best"] = value < progress.best
+    record["is_best"] = value < progress.best and not math.isnan(record["dev_loss"])
     progress.epochs_since_best = 0 if record["is_best"] else progress.epochs_since_best + 1
     if record["is_best"]:
         progress.best = value

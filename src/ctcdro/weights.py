@@ -19,6 +19,8 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from .arguments import is_number
+
 Number = TypeVar("Number", float, Tensor)
 
 # Losses, and logarithms of weights, stay within this, so that sums and products of them are finite. No run that is any
@@ -57,7 +59,7 @@ def smoothed_update(weights: Tensor, losses: Tensor, *, step_size: float, smooth
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
-    check_not_negative(step_size=step_size, smoothing=smoothing)
+    step_size, smoothing = not_negative("step_size", step_size), not_negative("smoothing", smoothing)
     return _multiply(weights, smoothed_exponent(losses, weights, step_size=step_size, smoothing=smoothing))
 
 
@@ -71,7 +73,7 @@ def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> 
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
-    check_not_negative(step_size=step_size)
+    step_size = not_negative("step_size", step_size)
     return _multiply(weights, exponential_exponent(losses, weights, step_size=step_size))
 
 
@@ -95,11 +97,11 @@ def _multiply(weights: Tensor, exponents: Tensor) -> Tensor:
     return add_and_normalise(weights.log().clamp(min=-BOUND), exponents).exp()
 
 
-def check_not_negative(**values: float) -> None:
-    """Refuses step sizes and smoothings that make no sense, by their names."""
-    for name, value in values.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
-            raise ValueError(f"`{name}` must be a finite number, zero or more; got {value!r}.")
+def not_negative(name: str, value: float) -> float:
+    """The value of a setting as a float; raises unless it is a finite number, zero or more."""
+    if not (is_number(value) and math.isfinite(value) and value >= 0):
+        raise ValueError(f"`{name}` must be a finite number, zero or more; got {value!r}.")
+    return float(value)
 
 
 def _check_shapes(weights: Tensor, losses: Tensor) -> None:
