@@ -1,5 +1,6 @@
 """The samplers: what all of them promise, and how well the length-matched one matches."""
 
+import json
 import logging
 from collections import Counter
 from functools import partial
@@ -166,6 +167,42 @@ def test_iterating_again_starts_at_the_beginning(make):
 
 
 @every_sampler
+def test_an_epoch_that_starts_again_is_reported_once(make, caplog):
+    sampler = make(*small_corpus())
+    caplog.clear()
+    loader = torch.utils.data.DataLoader(torch.arange(60), batch_sampler=sampler)
+    next(iter(loader))
+    list(loader)
+    assert not caplog.records
+    list(loader)
+    list(loader)
+    assert [record.message for record in caplog.records] == [
+        "The sampler starts epoch 0 again, with the same batches. Call `set_epoch(epoch)` before each epoch. "
+        "To repeat an epoch on purpose, call `set_epoch(0)` first."
+    ]
+
+
+@every_sampler
+def test_epochs_that_are_set_and_restarts_are_not_reported_as_repeated(make, caplog):
+    sampler = make(*small_corpus(), rank=1, world_size=2)
+    resumed = make(*small_corpus(), rank=0, world_size=2)
+    caplog.clear()
+    list(sampler)  # to look at the batches
+    loader = torch.utils.data.DataLoader(
+        torch.arange(60), batch_sampler=sampler, num_workers=1, persistent_workers=True, prefetch_factor=4
+    )
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        list(loader)
+    sampler.set_epoch(2)
+    list(loader)
+    for _ in range(2):
+        resumed.load_state_dict(sampler.state_dict(num_taken=3))
+        list(resumed)
+    assert not caplog.records
+
+
+@every_sampler
 def test_a_state_of_other_data_or_options_is_refused(make):
     durations, groups = small_corpus()
     saved = make(durations, groups).state_dict()
@@ -188,7 +225,16 @@ def test_a_state_of_other_groups_balance_or_sampler_is_refused():
 
 
 @every_sampler
-@pytest.mark.parametrize("state", [{}, {"epoch": 1}, {"epoch": 0, "position": -3, "data": "", "options": {}}])
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"epoch": 1},
+        {"epoch": 0, "position": -3, "data": "", "options": {}},
+        {"epoch": 0, "position": "5", "data": "", "options": {}},
+        {"epoch": None, "position": 5, "data": "", "options": {}},
+    ],
+)
 def test_what_is_no_state_is_refused(make, state):
     with pytest.raises(ValueError, match="`state` must come from a sampler"):
         make(*small_corpus()).load_state_dict(state)
@@ -328,13 +374,25 @@ def test_a_small_group_is_repeated_until_it_matches_or_stays_short(caplog):
         repeated = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
         short = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, balance=1.0)
     assert [record.message for record in caplog.records] == [
-        "Groups that cannot fill one batch of 50 s, and are repeated in it: 1 of 2; the smallest, group 0, has 12 s.",
-        "Groups that cannot fill one batch of 50 s, and are left short: 1 of 2; the smallest, group 0, has 12 s.",
+        "Groups with less audio than one batch of 50 s, which are repeated within it: group 0 (12 s).",
+        "Groups with less audio than one batch of 50 s, which stay short: group 0 (12 s).",
     ]
     of_group_0 = [sum(durations[number] for number in batch) for batch in repeated if groups[batch[0]] == 0]
     assert of_group_0
     assert all(48.0 <= total <= 52.0 for total in of_group_0)
     assert sorted(sorted(batch) for batch in short if groups[batch[0]] == 0) == [[0, 1, 2]]
+
+
+def test_warnings_and_errors_name_the_groups(caplog):
+    names = ["ces", "cmn", "cs", "deu", "eng", "fra", "tam", "zul"]
+    seconds = [100, 8, 1, 7, 6, 5, 4, 100]
+    with caplog.at_level(logging.WARNING):
+        LengthMatchedBatchSampler(seconds, range(8), batch_duration=50.0, balance=1, group_names=names)
+    assert "stay short: cs (1 s), tam (4 s), fra (5 s), eng (6 s), deu (7 s), 1 more." in caplog.records[-1].message
+    with pytest.raises(ValueError, match=r"`groups`: cmn has 0\.001 s of audio, and would be repeated"):
+        LengthMatchedBatchSampler([50, 0.001], [0, 1], batch_duration=50.0, group_names=["ces", "cmn"])
+    with pytest.raises(ValueError, match="`group_names` must have one name for each of the 2 groups; got 3"):
+        LengthMatchedBatchSampler([50, 1], [0, 1], group_names=["ces", "cmn", "cs"])
 
 
 def test_a_group_of_a_few_batches_matches_too():
@@ -369,6 +427,29 @@ def test_a_thousand_groups_are_planned(balance):
     plan = sampler.plan(0)
     assert {groups[batch[0]] for batch in plan} == set(range(1000))
     assert sampler.num_groups == 1000
+
+
+@every_sampler
+def test_numbers_of_numpy_are_accepted(make):
+    durations, groups = small_corpus()
+    options = {"seed": np.int64(3), "rank": np.int64(0), "world_size": np.int32(2)}
+    sampler, expected = make(durations, groups, **options), make(durations, groups, seed=3, rank=0, world_size=2)
+    sampler.set_epoch(np.int64(2))
+    assert list(sampler) == list(expected.plan(2))[::2]
+    state = json.loads(json.dumps(sampler.state_dict()))
+    expected.load_state_dict(state)
+    assert expected.state_dict() == state
+    with pytest.raises(ValueError, match="`seed` must be a whole number, zero or more; got True"):
+        make(durations, groups, seed=True)
+
+
+def test_settings_of_samplers_may_be_numbers_of_numpy():
+    durations, groups = small_corpus()
+    matched = LengthMatchedBatchSampler(durations, groups, np.float32(20), balance=np.float64(0.5))
+    assert list(matched) == list(LengthMatchedBatchSampler(durations, groups, 20.0, balance=0.5))
+    assert list(SimilarLengthBatchSampler(durations, np.int64(4))) == list(SimilarLengthBatchSampler(durations, 4))
+    with pytest.raises(ValueError, match="`batch_size` must be a whole number, at least 1 utterance; got True"):
+        SimilarLengthBatchSampler(durations, True)
 
 
 def test_arrays_tensors_and_lists_give_the_same_batches():

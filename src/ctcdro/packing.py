@@ -3,7 +3,8 @@
 What one can rely on:
 
 * every utterance is in exactly one batch;
-* totals lie as near to the target as the durations allow, and the utterances of a batch are of similar length;
+* totals lie near the target, and the utterances of a batch are of similar length. Which combination of utterances comes
+  nearest is not searched for;
 * the same durations and the same generator give the same batches, another generator gives others, and always as many;
 * the cost is that of a few sorts, O(n log n).
 

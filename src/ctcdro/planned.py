@@ -7,6 +7,7 @@ of the plan in turns and get equally many. The state is (epoch, position), so th
 from __future__ import annotations
 
 import hashlib
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -17,7 +18,10 @@ import numpy.typing as npt
 import torch.distributed
 from torch.utils.data import Sampler
 
+from .arguments import is_whole_number
 from .packing import Batches
+
+logger = logging.getLogger(__name__)
 
 
 class PlannedBatchSampler(Sampler[list[int]], ABC):
@@ -36,16 +40,18 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             raise ValueError(f"`rank` and `world_size` go together; got rank={rank}, world_size={world_size}.")
         if rank is not None and world_size is not None and not 0 <= rank < world_size:
             raise ValueError(f"`rank` must be from 0 to world_size - 1; got rank={rank}, world_size={world_size}.")
-        if not isinstance(options["seed"], int | np.integer) or options["seed"] < 0:
+        if not is_whole_number(options["seed"]) or options["seed"] < 0:
             raise ValueError(f"`seed` must be a whole number, zero or more; got {options['seed']!r}.")
         options["seed"] = int(options["seed"])
         self.epoch = 0
         self._data = data
         self._options = options
-        self._rank_and_world_size = None if rank is None or world_size is None else (rank, world_size)
+        self._rank_and_world_size = None if rank is None or world_size is None else (int(rank), int(world_size))
         self._start = 0
         self._num_taken = 0
         self._resume_at: int | None = None
+        self._has_finished = False  # the epoch, since it was set
+        self._has_warned = False
 
     @property
     @abstractmethod
@@ -70,6 +76,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         return len(shard(self.num_batches, rank, world_size))
 
     def __iter__(self) -> Iterator[list[int]]:
+        self._warn_of_repeated_epoch()
         rank, world_size = self.rank_and_world_size
         plan = self.plan(self.epoch)
         self._start, self._resume_at = self._resume_at or 0, None
@@ -77,6 +84,15 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         for number in shard(len(plan), rank, world_size, self._start):
             self._num_taken += 1
             yield plan[number % len(plan)]
+        self._has_finished = True
+
+    def _warn_of_repeated_epoch(self) -> None:
+        if self._has_finished and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                f"The sampler starts epoch {self.epoch} again, with the same batches. Call `set_epoch(epoch)` before "
+                f"each epoch. To repeat an epoch on purpose, call `set_epoch({self.epoch})` first."
+            )
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch that iteration walks through, as of `torch.utils.data.DistributedSampler`.
@@ -84,10 +100,11 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         Naming the epoch that is already set keeps the position of a loaded state, so a loop may call this first in
         every epoch.
         """
-        if not isinstance(epoch, int) or epoch < 0:
+        if not is_whole_number(epoch) or epoch < 0:
             raise ValueError(f"`epoch` must be a whole number, zero or more; got {epoch!r}.")
+        self._has_finished = False
         if epoch != self.epoch:
-            self.epoch = epoch
+            self.epoch = int(epoch)
             self._start, self._num_taken, self._resume_at = 0, 0, None
 
     def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
@@ -116,13 +133,16 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         Raises:
             ValueError: if the state belongs to other data or options, since batches would be missed or come twice.
         """
-        if not {"epoch", "position", "data", "options"} <= state.keys() or state["position"] < 0:
+        if not {"data", "options"} <= state.keys() or not all(
+            is_whole_number(state.get(name)) and state[name] >= 0 for name in ("epoch", "position")
+        ):
             raise ValueError(f"`state` must come from a sampler's `state_dict()`; got {state}.")
         here = {"sampler": type(self).__name__, "data": self._fingerprint, **self._options}
         there = {"sampler": state.get("sampler"), "data": state["data"], **state["options"]}
         refuse_other_circumstances(here, there, "data")
-        self.epoch = state["epoch"]
-        self._resume_at = state["position"]
+        self.epoch = int(state["epoch"])
+        self._resume_at = int(state["position"])
+        self._has_finished = False
 
     @cached_property
     def _fingerprint(self) -> str:

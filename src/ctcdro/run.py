@@ -236,7 +236,12 @@ def _sampler(config: Config, manifest: Manifest, groups: Groups) -> PlannedBatch
     if one.sampler == "group-uniform":
         return sampling.GroupUniformBatchSampler(groups.numbers, one.batch_size, seed=config.seed)
     return sampling.LengthMatchedBatchSampler(
-        manifest.durations, groups.numbers, one.batch_duration, balance=one.balance, seed=config.seed
+        manifest.durations,
+        groups.numbers,
+        one.batch_duration,
+        balance=one.balance,
+        seed=config.seed,
+        group_names=groups.names,
     )
 
 

@@ -25,6 +25,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import is_number, is_whole_number
 from .packing import Batches, Durations, Indices, Matching, Packer, Seconds
 from .planned import PlannedBatchSampler
 
@@ -39,6 +40,9 @@ MAX_COPIES = 50
 
 # A group that would be repeated more often than this in one batch is a mistake, most likely of units.
 MAX_REPEATS = 1000
+
+# Groups that a warning names; of more, only the number is reported.
+MAX_NAMED = 5
 
 _ASK_UNITS = " Are durations and `batch_duration` both in seconds?"
 
@@ -62,9 +66,10 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
             sampling.
         seed: of the shuffling.
         rank, world_size: this process and how many there are; by default what `torch.distributed` says, if it runs.
+        group_names: the name of each group, in the order of their numbers, for warnings and errors.
 
     An epoch has as many batches as one pass over all the audio needs, rounded to equal shares. An utterance longer than
-    `batch_duration` is a batch of its own. A group that cannot fill one batch is repeated, or stays short with
+    `batch_duration` is a batch of its own. A group with less audio than one batch is repeated, or stays short with
     `balance=1`. Both are logged as warnings.
 
     Example:
@@ -82,12 +87,19 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
+        group_names: Sequence[str] | None = None,
     ) -> None:
         self.durations = _checked_durations(durations)
         self.groups = _checked_groups(groups, len(self.durations))
-        if not (isinstance(batch_duration, int | float) and 0 < batch_duration < np.inf):
+        if group_names is not None and len(group_names) != self.groups.max() + 1:
+            raise ValueError(
+                f"`group_names` must have one name for each of the {self.groups.max() + 1:,} groups; got "
+                f"{len(group_names):,}."
+            )
+        self.group_names = None if group_names is None else list(group_names)
+        if not (is_number(batch_duration) and 0 < batch_duration < np.inf):
             raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
-        if not (isinstance(balance, int | float) and 0 <= balance <= 1):
+        if not (is_number(balance) and 0 <= balance <= 1):
             raise ValueError(f"`balance` must be from 0 (equal shares) to 1 (shares as the audio); got {balance!r}.")
         options = {"batch_duration": float(batch_duration), "balance": float(balance), "seed": seed}
         super().__init__((self.durations, self.groups), options, rank, world_size)
@@ -99,8 +111,8 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         audio = np.array([self.durations[own].sum() for own in members])
         if balance < 1 and audio.min() * MAX_REPEATS < batch_duration:
             raise ValueError(
-                f"`groups`: group {audio.argmin()} has {audio.min():g} s of audio, and would be repeated over "
-                f"{MAX_REPEATS:,} times in a batch of {batch_duration:g} s. Leave it out, or lower `batch_duration`."
+                f"`groups`: {self._name(audio.argmin())} has {audio.min():g} s of audio, and would be repeated over "
+                f"{MAX_REPEATS:,} times in a batch of {batch_duration:g} s. Remove it, or lower `batch_duration`."
             )
         copies = [1 if balance == 1 else _num_copies(seconds, self.batch_duration) for seconds in audio]
         self._members = [np.tile(own, num) for own, num in zip(members, copies, strict=True)]
@@ -149,12 +161,17 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
             )
         too_small = np.flatnonzero(audio < (1 - TOLERANCE) * self.batch_duration)
         if len(too_small):
-            fate = "left short" if self._options["balance"] == 1 else "repeated in it"
+            smallest = too_small[audio[too_small].argsort(kind="stable")][:MAX_NAMED]
+            listed = [f"{self._name(group)} ({audio[group]:g} s)" for group in smallest]
+            listed += [f"{len(too_small) - MAX_NAMED:,} more"] if len(too_small) > MAX_NAMED else []
+            fate = "stay short" if self._options["balance"] == 1 else "are repeated within it"
             logger.warning(
-                f"Groups that cannot fill one batch of {self.batch_duration:g} s, and are {fate}: "
-                f"{len(too_small):,} of {len(audio):,}; the smallest, group {audio.argmin()}, has {audio.min():g} s."
-                f"{_ASK_UNITS if 2 * len(too_small) > len(audio) else ''}"
+                f"Groups with less audio than one batch of {self.batch_duration:g} s, which {fate}: "
+                f"{', '.join(listed)}.{_ASK_UNITS if 2 * len(too_small) > len(audio) else ''}"
             )
+
+    def _name(self, group: np.integer) -> str:
+        return f"group {group}" if self.group_names is None else self.group_names[group]
 
 
 class SimilarLengthBatchSampler(PlannedBatchSampler):
@@ -180,7 +197,7 @@ class SimilarLengthBatchSampler(PlannedBatchSampler):
         self.durations = _checked_durations(durations)
         self.batch_size = _checked_batch_size(batch_size)
         self.seed = seed
-        super().__init__((self.durations,), {"batch_size": batch_size, "seed": seed}, rank, world_size)
+        super().__init__((self.durations,), {"batch_size": self.batch_size, "seed": seed}, rank, world_size)
 
     @property
     def num_batches(self) -> int:
@@ -216,7 +233,7 @@ class GroupUniformBatchSampler(PlannedBatchSampler):
         self.groups = _checked_groups(groups, None)
         self.batch_size = _checked_batch_size(batch_size)
         self.seed = seed
-        super().__init__((self.groups,), {"batch_size": batch_size, "seed": seed}, rank, world_size)
+        super().__init__((self.groups,), {"batch_size": self.batch_size, "seed": seed}, rank, world_size)
         self._by_group = np.argsort(self.groups, kind="stable")
         self._sizes = np.bincount(self.groups)
 
@@ -312,6 +329,6 @@ def _checked_groups(groups: Numbers, num_utterances: int | None) -> Indices:
 
 
 def _checked_batch_size(batch_size: int) -> int:
-    if not isinstance(batch_size, int) or batch_size < 1:
+    if not is_whole_number(batch_size) or batch_size < 1:
         raise ValueError(f"`batch_size` must be a whole number, at least 1 utterance; got {batch_size!r}.")
-    return batch_size
+    return int(batch_size)

@@ -134,6 +134,7 @@ class CTCDROTask(ASRTask):
             args.seed,
             rank=torch.distributed.get_rank() if is_distributed else 0,
             world_size=torch.distributed.get_world_size() if is_distributed else 1,
+            group_names=corpus.groups.names,
         )
         logging.info(f"[{mode}] {sampler.num_batches:,} batches of {sampler.num_groups} groups: {sampler.report()}")
         return SequenceIterFactory(

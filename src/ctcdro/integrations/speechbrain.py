@@ -242,6 +242,7 @@ def train_loader(
         batch_duration=batch_duration,
         balance=balance,
         seed=seed,
+        group_names=loss.group_names,
     )
     is_clipped = loss.objective.reduction == "sum" and brain.max_grad_norm <= DEFAULT_MAX_GRAD_NORM
     if is_clipped and brain.grad_accumulation_factor < loss.objective.num_groups:
