@@ -1,6 +1,7 @@
 """What `ctcdro check` is to find, in plain Python that keeps every line: slow and large, and easy to believe."""
 
 import os
+from statistics import median
 
 from ctcdro import Utterance
 from ctcdro.data.audio import MIN_DURATION, TOLERANCE, AudioError, header
@@ -8,12 +9,16 @@ from ctcdro.data.checking import num_frames
 from ctcdro.data.findings import Finding
 from ctcdro.data.json_records import read_records
 from ctcdro.utterance import group_name
-from ctcdro.vocab import Vocabulary, can_be_character, can_be_language, frames_needed
+from ctcdro.vocab import BIDI_CONTROLS, Vocabulary, can_be_character, can_be_language, frames_needed
 
 SPLITS = ("train", "dev", "test")
 
 
-def find_all(folder, frame_rate, by):
+# What the languages of the tests stand for.
+SAME_LANGUAGE = {"cs": "ces", "Czech": "ces"}
+
+
+def find_all(folder, frame_rate, by, batch_duration, min_for_pace):
     """All findings, in their order; None where there is no utterance to train on."""
     findings, rows = [], []
     for split in SPLITS:
@@ -26,8 +31,14 @@ def find_all(folder, frame_rate, by):
             findings.append(Finding(f"no {split} data", "warning", str(folder / f"{split}.jsonl"), detail))
     if not any(split == "train" for split, _, _ in rows):
         return None
-    for look in (about_groups, about_characters, about_repetitions, about_fit, about_audio):
-        findings += look(rows, frame_rate, by)
+    findings += about_groups(rows, by)
+    findings += about_batches(rows, by, batch_duration)
+    findings += about_languages(rows)
+    findings += about_characters(rows)
+    findings += about_repetitions(rows)
+    findings += about_fit(rows, frame_rate)
+    findings += about_rates(rows, min_for_pace)
+    findings += about_audio(rows)
     return findings
 
 
@@ -51,7 +62,7 @@ def read(path, split):
     return rows, faults
 
 
-def about_groups(rows, frame_rate, by):
+def about_groups(rows, by):
     trained, without = set(), {}
     for split, where, utterance in rows:
         try:
@@ -69,7 +80,7 @@ def about_groups(rows, frame_rate, by):
     ]
 
 
-def about_characters(rows, frame_rate, by):
+def about_characters(rows):
     known = {character for split, _, utterance in rows if split == "train" for character in utterance.text}
     languages = {utterance.lang for split, _, utterance in rows if split == "train"}
     for split in SPLITS:
@@ -81,6 +92,9 @@ def about_characters(rows, frame_rate, by):
                 if not can_be_character(one):
                     detail = f"{named(one)} cannot be a label; normalise the text with a profile"
                     yield Finding("unusable character", "error", where, detail)
+            for one in sorted(BIDI_CONTROLS & set(utterance.text)):
+                detail = f"{named(one)} is invisible, and would be a label; remove it, as the profile clean does"
+                yield Finding("bidirectional control character", "warning", where, detail)
         for language in dict.fromkeys(utterance.lang for _, utterance in own if utterance.lang not in languages):
             places = [where for where, utterance in own if utterance.lang == language]
             detail = f"{language}: {len(places)} utterances in {split}, none in train, so that it has no token"
@@ -105,7 +119,7 @@ def named(character):
     return f"{character!r} (U+{ord(character):04X})"
 
 
-def about_repetitions(rows, frame_rate, by):
+def about_repetitions(rows):
     texts, stretches, ids = {}, {}, {}
     for split, where, utterance in rows:
         before, place = texts.setdefault((utterance.lang, utterance.text), (split, where))
@@ -119,7 +133,7 @@ def about_repetitions(rows, frame_rate, by):
             yield Finding("same id again", "warning", where, f"{utterance.id!r:.60} is at {ids[utterance.id]} too")
 
 
-def about_fit(rows, frame_rate, by):
+def about_fit(rows, frame_rate):
     trained = {one for split, _, utterance in rows if split == "train" for one in utterance.text}
     vocabulary = Vocabulary({utterance.lang for _, _, utterance in rows}, filter(can_be_character, trained))
     for split, where, utterance in rows:
@@ -130,7 +144,74 @@ def about_fit(rows, frame_rate, by):
             yield Finding("transcript too long for CTC", "error" if split == "train" else "warning", where, detail)
 
 
-def about_audio(rows, frame_rate, by):
+def about_batches(rows, by, batch_duration):
+    groups = {}
+    for split, where, utterance in rows:
+        if split == "train":
+            try:
+                groups.setdefault(group_name(utterance, by), []).append((where, utterance.duration))
+            except ValueError:
+                continue
+    for name, own in sorted(groups.items()):
+        seconds = sum(duration for _, duration in own)
+        if seconds < batch_duration:
+            detail = (
+                f"{name}: {counted(own)}, {seconds:.1f} s in train; every batch of {batch_duration:g} s repeats them"
+            )
+            yield Finding("less than one batch of audio", "warning", own[0][0], detail)
+
+
+def counted(rows):
+    return "1 utterance" if len(rows) == 1 else f"{len(rows)} utterances"
+
+
+def about_languages(rows):
+    languages = sorted({utterance.lang for _, _, utterance in rows})
+    of = {language: [row for row in rows if row[2].lang == language] for language in languages}
+    for language in languages:
+        own = [where for split, where, _ in of[language] if split == "train"]
+        there = {split for split, _, _ in of[language]}
+        missing = [split for split in ("dev", "test") if split not in there and any(row[0] == split for row in rows)]
+        if own and missing:
+            detail = f"{language}: {counted(own)} in train, none in {' and '.join(missing)}"
+            yield Finding("language without dev or test data", "warning", own[0], detail)
+    by_number = sorted(languages, key=lambda language: -len(of[language]))
+    for place, language in enumerate(by_number):
+        same = [one for one in by_number if SAME_LANGUAGE.get(one, one) == SAME_LANGUAGE.get(language, language)]
+        if by_number.index(same[0]) < place:
+            detail = (
+                f"{language} ({counted(of[language])}) and {same[0]} ({counted(of[same[0]])}) look like one language; "
+                "give them the same code, or they are separate groups"
+            )
+            yield Finding("near-duplicate language codes", "warning", of[language][0][1], detail)
+
+
+def about_rates(rows, min_for_pace):
+    for _, where, utterance in rows:
+        said = [(len(one.text), one.duration) for _, _, one in rows if one.lang == utterance.lang and one.text]
+        if not utterance.text or len(said) < min_for_pace:
+            continue
+        seconds = typical_seconds(sorted(said, key=lambda size: size[0]), len(utterance.text))
+        if utterance.duration < seconds / 2 or utterance.duration > 3 * seconds:
+            detail = (
+                f"{len(utterance.text)} characters in {utterance.duration:.2f} s, "
+                f"{len(utterance.text) / utterance.duration:.1f} per second; typical of {utterance.lang} would be "
+                f"{seconds:.2f} s"
+            )
+            yield Finding("implausible character rate", "warning", where, detail)
+
+
+def typical_seconds(said, number):
+    """By a line through the medians of the shortest and the longest third."""
+    third = len(said) // 3
+    left, right = ([median(size[axis] for size in part) for axis in (0, 1)] for part in (said[:third], said[-third:]))
+    slope = (right[1] - left[1]) / (right[0] - left[0]) if right[0] > left[0] else 0.0
+    if slope <= 0:
+        return number * median(seconds / length for length, seconds in said)
+    return max(0.0, median(seconds - slope * length for length, seconds in said)) + slope * number
+
+
+def about_audio(rows):
     """By the headers alone."""
     paths = [os.path.normpath(utterance.audio_filepath) for _, _, utterance in rows]
     for _, where, utterance in rows:

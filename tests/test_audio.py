@@ -211,6 +211,20 @@ def test_a_sample_that_is_not_finite_is_named(tmp_path, wrong, num_channels):
     assert len(read_audio(path, duration=0.5)) == 8000
 
 
+@pytest.mark.parametrize("value", [8.1, -1e4, 1e30])
+def test_a_sample_far_beyond_full_scale_is_named(tmp_path, value):
+    samples = np.zeros(16_000)
+    samples[4_000] = value
+    soundfile.write(tmp_path / "a.wav", samples, 16_000, subtype="FLOAT")
+    with pytest.raises(AudioError, match=r"a\.wav: the sample at 0\.250 s is .*, far beyond full scale"):
+        read_audio(tmp_path / "a.wav")
+
+
+def test_floating_point_samples_may_exceed_full_scale(tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.full(16_000, 2.5), 16_000, subtype="FLOAT")
+    assert read_audio(tmp_path / "a.wav").max() == 2.5
+
+
 @pytest.mark.parametrize("kind", ["flac", "mp3", "vorbis", "opus"])
 def test_a_file_damaged_in_the_middle_is_named(tmp_path, kind):
     path = write(tmp_path / "a", np.random.default_rng(0).normal(0, 0.1, 5 * SAMPLE_RATE), kind=kind)

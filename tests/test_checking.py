@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checking_oracle import find_all, read
-from ctcdro.data import checking, known
+from ctcdro.data import checking, known, statistics
 from ctcdro.data.checking import check_dataset, num_frames
 from ctcdro.data.digests import digest
 from ctcdro.data.findings import MOST_KEPT
@@ -47,13 +47,13 @@ def found(folder, **options):
 
 SOUND = {
     "train": [record("t1", "ahoj"), record("t2", "hola", "spa")],
-    "dev": [record("d1", "haj")],
-    "test": [record("e1", "jo")],
+    "dev": [record("d1", "haj"), record("d2", "la", "spa")],
+    "test": [record("e1", "jo"), record("e2", "al", "spa")],
 }
 
 
 def test_a_sound_dataset_has_no_findings(tmp_path):
-    report = check_dataset(dataset(tmp_path, **SOUND))
+    report = check_dataset(dataset(tmp_path, **SOUND), batch_duration=1.0)
     assert report.findings == []
     assert report.statistics["train"]["ces"].num_utterances == 1
     assert {name: list(seconds) for name, seconds in report.durations.items()} == {"ces": [1.0], "spa": [1.0]}
@@ -90,6 +90,7 @@ def test_one_fault_of_each_kind_is_found_with_file_and_line(tmp_path):
     broken_body(tmp_path / "body.wav")
     cut_off(tmp_path / "cut.wav")
     soundfile.write(tmp_path / "nan.wav", np.full(16_000, np.nan), 16_000, subtype="FLOAT")
+    soundfile.write(tmp_path / "loud.wav", np.append(tone(1.0)[1:], 1e30), 16_000, subtype="FLOAT")
     train = [
         record("t1", "ahoj", id="a"),
         record("t2", "hola", "spa", id="a"),
@@ -111,6 +112,9 @@ def test_one_fault_of_each_kind_is_found_with_file_and_line(tmp_path):
         record("t18", lang="a b"),
         record("half", "x\ud83dy"),
         record("t20", duration=5.0),
+        record("loud"),
+        record("t22", "\u200fahoj"),
+        record("t23", "bom dia", "por"),
     ]
     dev = [record("d1", "ahoj"), record("d2", "xylo"), record("d3", "hej", "swe"), record("t1", "oj", id="a")]
     report = check_dataset(dataset(tmp_path, train, dev))
@@ -134,6 +138,9 @@ def test_one_fault_of_each_kind_is_found_with_file_and_line(tmp_path):
         ("malformed line", "error", "train.jsonl:18"),
         ("malformed line", "error", "train.jsonl:19"),
         ("duration disagrees with the audio", "error", "train.jsonl:20"),
+        ("unreadable audio", "error", "train.jsonl:21"),
+        ("bidirectional control character", "warning", "train.jsonl:22"),
+        ("language without dev or test data", "warning", "train.jsonl:23"),
         ("same text in two splits", "warning", "dev.jsonl:1"),
         ("characters unseen in training", "warning", "dev.jsonl:2"),
         ("same audio in two splits", "warning", "dev.jsonl:4"),
@@ -143,8 +150,9 @@ def test_one_fault_of_each_kind_is_found_with_file_and_line(tmp_path):
     }
     cut = [one for one in report.findings if one.where.endswith("train.jsonl:8")]
     assert [one.severity for one in cut] == ["error"]
-    sound = {"train.jsonl:1", "train.jsonl:11"}
-    assert not sound & {where for kind, _, where in found}
+    assert {kind for kind, _, where in found if where in ("train.jsonl:1", "train.jsonl:11")} == {
+        "less than one batch of audio"
+    }
     assert len(report.errors) == sum(severity == "error" for _, severity, _ in found)
     assert json.loads(report.to_json())["errors"] == len(report.errors)
 
@@ -172,10 +180,53 @@ def test_groups_of_other_fields_must_be_told_and_be_in_training(tmp_path):
     assert list(check_dataset(folder, group_by="lang,corpus").durations) == ["ces/cv"]
 
 
+def test_language_codes_that_stand_for_one_language_are_found_at_the_rarer_one(tmp_path):
+    train = [record(f"t{number}", lang=lang) for number, lang in enumerate(["ces", "cs", "ces", "spa", "Czech", "SPA"])]
+    dev = [record("d1", "hoj", "ces-CZ"), record("d2", "hola", "swe")]
+    near = {one for one in found(dataset(tmp_path, train, dev)) if one[0] == "near-duplicate language codes"}
+    places = ["train.jsonl:2", "train.jsonl:5", "dev.jsonl:1"]
+    assert {where for _, _, where in near} - {"train.jsonl:4", "train.jsonl:6"} == set(places)
+    assert len(near) == 4, "either of spa and SPA"
+    assert {severity for _, severity, _ in near} == {"warning"}
+
+
+@pytest.mark.parametrize(("batch_duration", "is_less"), [(2.0, False), (2.1, True)])
+def test_a_group_with_less_than_a_batch_is_found(tmp_path, batch_duration, is_less):
+    train = [record("t1", corpus="a"), record("t2", corpus="b"), record("t3", corpus="b")]
+    report = check_dataset(dataset(tmp_path, train), group_by="lang,corpus", batch_duration=batch_duration)
+    where = {one.where.rpartition(":")[2] for one in report.findings if one.kind == "less than one batch of audio"}
+    assert where == ({"1", "2"} if is_less else {"1"})
+
+
+def test_clips_with_more_or_less_text_than_can_be_said_are_found(tmp_path):
+    """Of 200 clips with half a second of silence and 12 characters per second, give or take a fifth."""
+    generator = np.random.default_rng(0)
+    train = []
+    for number in range(200):
+        length = int(generator.integers(2, 100))
+        seconds = round((0.5 + length / 12) * generator.uniform(0.8, 1.25), 3)
+        train.append(record("long", "a" * length, duration=seconds, offset=float(number)))
+    train += [
+        record("long", "b" * 11, duration=0.6, offset=250.0),
+        record("long", "c" * 11, duration=5.0, offset=251.0),
+        record("long", "d" * 11, duration=1.0, offset=252.0),
+    ]
+    write_audio(tmp_path / "long.wav", 300.0)
+    faults = [
+        one for one in check_dataset(dataset(tmp_path, train)).findings if one.kind == "implausible character rate"
+    ]
+    assert [one.where for one in faults] == [f"{tmp_path}/train.jsonl:{line}" for line in (201, 202)]
+    assert faults[0].detail.startswith("11 characters in 0.60 s, 18.3 per second; typical of ces would be 1.")
+    assert {one.severity for one in faults} == {"warning"}
+
+
 def test_stretches_of_one_file_are_no_fault(tmp_path):
     write_audio(tmp_path / "a.wav", 3.0)
     records = [record("a", "ahoj"), record("./a", "hej", offset=1.0), record("a", "hoj", offset=2.0)]
-    assert {kind for kind, *_ in found(dataset(tmp_path, records))} == {"no dev data", "no test data"}
+    assert {kind for kind, *_ in found(dataset(tmp_path, records), batch_duration=1.0)} == {
+        "no dev data",
+        "no test data",
+    }
 
 
 def test_a_line_that_is_not_text_does_not_end_the_check(tmp_path):
@@ -212,7 +263,8 @@ def test_frames_are_those_of_a_window_of_25_ms(seconds, rate, frames):
 
 def test_resampled_and_stereo_audio_is_no_fault(tmp_path):
     soundfile.write(tmp_path / "t1.wav", np.stack([tone(1.0, 44_100)] * 2, axis=1), 44_100)
-    assert {kind for kind, *_ in found(dataset(tmp_path, [record("t1")]))} == {"no dev data", "no test data"}
+    kinds = {kind for kind, *_ in found(dataset(tmp_path, [record("t1")]), batch_duration=1.0)}
+    assert kinds == {"no dev data", "no test data"}
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
@@ -234,8 +286,8 @@ RECORDS = st.fixed_dictionaries(
     {
         "audio_filepath": st.sampled_from(["1.wav", "./1.wav", "2.wav", "3.wav", "4.wav", "gone.wav", "text.wav", ""]),
         "duration": st.sampled_from([1.0, 1, 0.5, 0.01, 2.04, 3.0, -1.0]),
-        "text": st.one_of(st.sampled_from(["ahoj", "hoj", ""]), st.text("aáb |\t\u00a0😀", max_size=30)),
-        "lang": st.sampled_from(["ces", "ces", "spa", "swe", "a b"]),
+        "text": st.one_of(st.sampled_from(["ahoj", "hoj", ""]), st.text("aáb |\t\u00a0\u200f😀", max_size=30)),
+        "lang": st.sampled_from(["ces", "ces", "cs", "Czech", "spa", "swe", "a b"]),
     },
     optional={
         "id": st.sampled_from(["a", "b", "c", "d"]),
@@ -268,7 +320,7 @@ def test_a_line_at_a_time_finds_the_same_as_all_lines_at_once(with_audio, num_ha
         (with_audio / f"{split}.jsonl").unlink(missing_ok=True)
     for split, lines in manifests.items():
         write_lines(with_audio / f"{split}.jsonl", lines)
-    expected = find_all(with_audio, 25.0, group_by.split(","))
+    expected = find_all(with_audio, 25.0, group_by.split(","), batch_duration=4.0, min_for_pace=4)
 
     def shortened(key):
         first, second = digest(key)
@@ -277,11 +329,12 @@ def test_a_line_at_a_time_finds_the_same_as_all_lines_at_once(with_audio, num_ha
     with pytest.MonkeyPatch.context() as patch:
         for module in (known, checking):
             patch.setattr(module, "digest", shortened)
+        patch.setattr(statistics, "MIN_UTTERANCES_FOR_PACE", 4)
         if expected is None:
             with pytest.raises(ValueError, match="no utterances in it"):
                 check_dataset(with_audio, group_by=group_by, decode=False, num_threads=1)
             return
-        report = check_dataset(with_audio, group_by=group_by, decode=False, num_threads=1)
+        report = check_dataset(with_audio, group_by=group_by, decode=False, num_threads=1, batch_duration=4.0)
     assert report.findings == expected
     assert report.counts == Counter((one.kind, one.severity) for one in expected)
     for split, languages in report.statistics.items():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ctcdro import Utterance
 from ctcdro.data import statistics
-from ctcdro.data.statistics import Statistics, by_language
+from ctcdro.data.statistics import MOST_FOR_PACE, Pace, PaceSample, Statistics, by_language
 
 SIZES = st.lists(
     st.tuples(st.one_of(st.floats(1e-3, 30.0), st.floats(1e8, 1e8 + 1)), st.integers(0, 50)), min_size=1, max_size=40
@@ -43,6 +43,31 @@ def test_languages_are_in_the_order_of_their_codes():
         ("ces", 2.0),
         ("swe", 1.0),
     ]
+
+
+def test_the_pace_of_a_language_is_that_of_its_texts_and_a_few_wrong_ones_do_not_change_it():
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(1, 200, 1000)
+    seconds = (0.6 + 0.07 * lengths) * generator.uniform(0.8, 1.25, 1000)
+    seconds[:100] = generator.uniform(0.1, 60.0, 100)
+    pace = Pace.fit(lengths, seconds)
+    for length in (5, 50, 150):
+        assert pace.seconds(length) == pytest.approx(0.6 + 0.07 * length, rel=0.3)
+
+
+def test_texts_of_one_length_have_one_rate():
+    assert Pace.fit([4] * 20 + [0] * 5, [2.0] * 25) == Pace(0.0, 0.5)
+
+
+def test_too_few_utterances_have_no_pace():
+    assert Pace.fit(range(20), range(1, 21)) is None, "one of them has no text"
+
+
+def test_the_pace_of_many_utterances_is_measured_on_some_from_all_of_them():
+    sample, number = PaceSample(), 5 * MOST_FOR_PACE
+    for seconds in range(1, number + 1):
+        sample.add(Utterance("a.wav", float(seconds), "a", "ces"))
+    assert sample.pace().per_character == pytest.approx(number / 2, rel=0.01)
 
 
 def test_no_utterances_have_no_statistics():

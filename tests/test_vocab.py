@@ -129,6 +129,16 @@ def test_clean_on_texts_of_many_scripts(raw, expected):
     assert clean(raw) == expected
 
 
+@pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069"])
+def test_clean_removes_marks_of_text_direction(mark):
+    assert clean(f"{mark}سلا{mark}م {mark} دنیا") == "سلام دنیا"
+
+
+@pytest.mark.parametrize("joiner", ["\u200c", "\u200d"])
+def test_clean_keeps_joiners_that_scripts_need(joiner):
+    assert clean(f"می{joiner}خواهم") == f"می{joiner}خواهم"
+
+
 def test_the_papers_profile_has_the_authors_greedy_brackets():
     assert paper("[noise] hello world [laugh] bye") == "BYE"
     assert paper("Straße, «ano»…") == "STRASSE «ANO»…"

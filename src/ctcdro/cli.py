@@ -55,12 +55,15 @@ def check(
     figure: Annotated[Path | None, typer.Option(help="Draw the lengths by group into this PNG or SVG file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
     headers_only: Annotated[bool, typer.Option("--headers-only", help="Decode nothing: misses broken files.")] = False,
+    batch_duration: Annotated[
+        float, typer.Option(help="Seconds of a batch in training; groups with less audio are reported.")
+    ] = 50.0,
     max_shown: Annotated[int, typer.Option(help="Findings to print of each kind.")] = 10,
     num_threads: Annotated[int | None, typer.Option(help="That read audio; default: one a core.", min=1)] = None,
 ) -> None:
     """Look for all that would break or bend training, and print statistics by language.
 
-    Ends with 1 if something would break training, with 2 if it could not be told, 0 otherwise.
+    Exit status: 0 if training would work (there may be warnings), 1 if there are errors, 2 if the check failed.
     """
     if figure is not None:
         if not figure.absolute().parent.is_dir():
@@ -70,7 +73,7 @@ def check(
     from .cli_shown import check_shown, progress
     from .data.checking import check_dataset
 
-    found = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, track=progress)
+    found = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, progress, batch_duration)
     if as_json:
         typer.echo(found.to_json())
     else:

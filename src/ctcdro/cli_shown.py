@@ -56,7 +56,7 @@ def statistics_table(found: Mapping[str, Mapping[str, Statistics]]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("language", "split"):
         table.add_column(name)
-    for name in ("utterances", "hours", "seconds", "characters"):
+    for name in ("utterances", "hours", "seconds", "characters", "characters/s"):
         table.add_column(name, justify="right")
     languages = sorted({language for statistics in found.values() for language in statistics})
     for language in languages:
@@ -69,6 +69,7 @@ def statistics_table(found: Mapping[str, Mapping[str, Statistics]]) -> Table:
                 f"{one.hours:.2f}",
                 f"{one.duration_mean:.1f} ± {one.duration_deviation:.1f}",
                 f"{one.characters_mean:.1f} ± {one.characters_deviation:.1f}",
+                f"{one.characters_per_second:.1f}",
             )
     return table
 

@@ -24,12 +24,17 @@ from .files import PathLike, read_json, written_whole
 # As `transformers.Wav2Vec2CTCTokenizer` names them.
 SPECIAL_TOKENS = BLANK, UNKNOWN, WORD_SPACE = ("<pad>", "<unk>", "|")
 
+# Unicode's Bidi_Control characters order what is displayed and are not spoken. Zero-width joiners and non-joiners,
+# which some scripts need, are not among them.
+BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
 # What stands in a text for a character that the vocabulary does not have.
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def clean(text: str) -> str:
-    """Composed characters (NFC), lower case, no tags in square brackets, no punctuation of any script, single spaces.
+    """Composed characters (NFC), lower case, no tags in square brackets, no punctuation of any script, no marks of text
+    direction, single spaces.
 
     Example:
         >>> clean("[noise] «Dobrý   den», řekl. [laugh] Ahoj!")
@@ -55,9 +60,11 @@ _SPOKEN = _Spoken()
 
 
 def _says_nothing(character: str) -> bool:
-    """Punctuation, control characters, and what stands for the space among labels."""
-    return unicodedata.category(character) in ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Cc", "Cs") or (
-        character == WORD_SPACE
+    """Punctuation, control characters, marks of text direction, and what stands for the space among labels."""
+    return (
+        unicodedata.category(character) in ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Cc", "Cs")
+        or character in BIDI_CONTROLS
+        or character == WORD_SPACE
     )
 
 

@@ -52,6 +52,9 @@ MOST_SAMPLES = 2**29
 # What libsndfile says where a header does not tell the number of frames, as that of a FLAC file written to a pipe.
 UNKNOWN = 2**63 - 1
 
+# Of full scale. Samples of floating point may exceed it by a few decibels; these have another scale, or are garbage.
+LOUDEST = 8.0
+
 _REMEDY = "Replace the file, or take it out of the manifest."
 
 
@@ -125,10 +128,10 @@ def read_audio(
         sample_rate: of the result.
 
     Returns:
-        (n,) samples, from -1 to 1 unless the file holds larger numbers.
+        (n,) samples, from -1 to 1; those of floating-point files may be larger, up to `LOUDEST`.
 
     Raises:
-        AudioError: if the stretch cannot be read whole, or has samples that are not finite.
+        AudioError: if the stretch cannot be read whole, or has samples that are not finite or beyond `LOUDEST`.
 
     Example:
         >>> import tempfile
@@ -146,9 +149,11 @@ def read_audio(
         rate = file.samplerate
         most = int(MOST_SAMPLES / max(file.channels, sample_rate / rate))
         samples = _mean_of_channels(_read_stretch(path, file, offset, duration, most))
-    if not np.isfinite(samples).all():
-        place = offset + np.flatnonzero(~np.isfinite(samples))[0] / rate
-        raise AudioError(f"{path}: the sample at {place:.3f} s is not a finite number. {_REMEDY}")
+    if len(samples) and not max(samples.max(), -samples.min()) <= LOUDEST:  # nor is a sample that is not a number
+        number = np.flatnonzero(~(np.abs(samples) <= LOUDEST))[0]
+        place, value = offset + number / rate, samples[number]
+        wrong = f"{value:.3g}, far beyond full scale (1.0)" if np.isfinite(value) else "not a finite number"
+        raise AudioError(f"{path}: the sample at {place:.3f} s is {wrong}. {_REMEDY}")
     if rate != sample_rate:
         samples = soxr.resample(samples, rate, sample_rate)
     if len(samples) == 0:

@@ -20,7 +20,7 @@ from .digests import Digest, Repeated, Repetitions, digest
 from .findings import Finding, Findings
 from .json_records import read_records
 from .preparing import SPLITS
-from .statistics import LanguageTotals
+from .statistics import LanguageTotals, Pace, PaceSample
 
 
 class Placed(NamedTuple):
@@ -103,6 +103,13 @@ class Known:
         """Seconds of the training utterances."""
         self.without_group: dict[str, Places] = defaultdict(Places)
         """Why they have none."""
+        self.group_places: dict[str, Places] = defaultdict(Places)
+        """Of the training utterances."""
+        self.places: dict[str, dict[str, Places]] = defaultdict(lambda: defaultdict(Places))
+        """By language and split."""
+        self.paces: dict[str, Pace] = {}
+        """By language; only after `settle`, and only where there are enough utterances."""
+        self._samples: dict[str, PaceSample] = defaultdict(PaceSample)
         self.languages: set[str] = set()
         self.trained_languages: set[str] = set()
         self.trained_characters: set[str] = set()
@@ -118,6 +125,8 @@ class Known:
         self.totals[part.split].add(utterance)
         self.num_utterances += 1
         self.languages.add(utterance.lang)
+        self.places[utterance.lang][part.split].add(one)
+        self._samples[utterance.lang].add(utterance)
         if part.split == "train":
             self.trained_languages.add(utterance.lang)
             self.trained_characters.update(utterance.text)
@@ -136,6 +145,7 @@ class Known:
             return
         if split == "train":
             self.groups[name].append(one.utterance.duration)
+            self.group_places[name].add(one)
         elif name not in self.groups and self._by != ["lang"]:  # of languages it is said elsewhere
             self.without_group[f"{split}: group {name!r} is not in train"].add(one)
 
@@ -143,6 +153,10 @@ class Known:
         """Ends the taking in."""
         for keys in (self.texts, self.stretches, self.ids, self._files):
             keys.settle()
+        for language, sample in self._samples.items():
+            if pace := sample.pace():
+                self.paces[language] = pace
+        self._samples.clear()
 
     def is_whole(self, utterance: Utterance) -> bool:
         """Whether no other utterance is in its file, which then should be as long as the utterance."""

@@ -33,7 +33,7 @@ from .planning import SPLITS, Key, Sentence, plan, rng_of
 from .preparing import refuse_other_dataset, write_dataset
 from .recipe import DEMO, Recipe
 from .rendering import SAMPLE_RATE, Pool, Say, num_samples
-from .voices import LANGUAGES, find_language
+from .voices import LANGUAGES, check_languages
 
 __all__ = ["DEMO", "LANGUAGES", "Recipe", "make_corpus"]
 
@@ -76,8 +76,7 @@ def make_corpus(
         [('train', 6), ('dev', 3), ('test', 3)]
     """
     languages = sorted(recipes)
-    for language in languages:
-        find_language(language)
+    check_languages(languages)
     if not languages:
         raise ValueError("`recipes` must have a language at least; got none.")
     if num_workers is not None and num_workers < 1:

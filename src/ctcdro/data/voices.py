@@ -6,7 +6,11 @@ judged by the phonemes; nobody has listened to all of them. Single words that fa
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from .languages import language_code
 
 
 @dataclass(frozen=True)
@@ -85,17 +89,53 @@ REFUSED = {
 VARIANTS = ("m1", "f2", "m3", "f4", "klatt4", "f5", "m7", "Annie")
 
 
+def likely_code(language: str) -> str:
+    """The ISO 639-3 code that a code, a tag or an English name stands for; itself in lower case if it is none.
+
+    Example:
+        >>> [likely_code(language) for language in ("ces", "cs", "CS_cz", "Czech", "zh-HK", "lang1")]
+        ['ces', 'ces', 'ces', 'ces', 'yue', 'lang1']
+    """
+    language = language.casefold()
+    for code, known in LANGUAGES.items():
+        if language == known.name.split(",")[0].casefold():
+            return code
+    try:
+        return language_code(language) if re.match(r"[a-z]{2,3}([-_]|$)", language) else language
+    except ValueError:
+        return language
+
+
+def check_languages(codes: Iterable[str]) -> None:
+    """Refuses languages for which no speech can be made.
+
+    Example:
+        >>> check_languages(["cs", "ko", "fra"])
+        Traceback (most recent call last):
+        ValueError: No speech can be made for 'cs', 'ko'. Did you mean ces, kor? There are: ara, ben, ...
+        >>> check_languages(["khm"])
+        Traceback (most recent call last):
+        ValueError: No speech can be made for 'khm': eSpeak NG has no voice for Khmer. There are: ara, ben, ...
+    """
+    unknown = [code for code in codes if code not in LANGUAGES]
+    if unknown:
+        reasons = "; ".join(REFUSED[code] for code in unknown if code in REFUSED)
+        meant = [code for code in dict.fromkeys(map(likely_code, unknown)) if code in LANGUAGES]
+        raise ValueError(
+            f"No speech can be made for {', '.join(map(repr, unknown))}{': ' if reasons else ''}{reasons}."
+            f"{' Did you mean ' + ', '.join(meant) + '?' if meant else ''} There are: {', '.join(LANGUAGES)}."
+        )
+
+
 def find_language(code: str) -> Language:
     """The language of an ISO 639-3 code.
 
     Example:
         >>> find_language("ces").name
         'Czech'
-        >>> find_language("khm")
-        Traceback (most recent call last):
-        ValueError: No speech can be made for 'khm': eSpeak NG has no voice for Khmer. There are: ara, ben, ...
+
+    Raises:
+        ValueError: if no speech can be made for it.
     """
-    if code not in LANGUAGES:
-        reason = REFUSED.get(code, "it is not among the languages that were checked")
-        raise ValueError(f"No speech can be made for {code!r}: {reason}. There are: {', '.join(LANGUAGES)}.")
+    check_languages([code])
     return LANGUAGES[code]
