@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate lint bench bench-samplers clean docs
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate test-with-torchdata lint bench bench-samplers clean docs
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
@@ -66,10 +66,10 @@ test-fuzz: $(STAMP)
 TOOLKITS := hf_trainer lightning lhotse espnet speechbrain
 REQUIREMENTS := tests/integrations/requirements
 
-test-integrations: $(TOOLKITS:%=test-with-%) test-with-accelerate
+test-integrations: $(TOOLKITS:%=test-with-%) test-with-accelerate test-with-torchdata
 
-test-with-accelerate: $(STAMP)
-	cd tests/integrations && OMP_NUM_THREADS=1 ../../$(BIN)/python -m pytest test_accelerate.py
+test-with-accelerate test-with-torchdata: test-with-%: $(STAMP)
+	cd tests/integrations && OMP_NUM_THREADS=1 ../../$(BIN)/python -m pytest test_$*.py
 
 $(TOOLKITS:%=test-with-%): test-with-%: $(VENV)/with-%/.installed
 	cd tests/integrations && OMP_NUM_THREADS=1 ../../$(VENV)/with-$*/bin/python -m pytest test_$*.py

@@ -1,9 +1,9 @@
 """A CTC model of transformers fine-tuned by CTC-DRO, with the Trainer: python examples/hf_trainer_ctc.py [folder]
 
 An ordinary script: what CTC-DRO adds to it is marked. Three made-up languages, each with its own letters, spoken as
-tones; the third is the noisiest. The model is small and begins at random, so that all takes seconds. On several
-processes: torchrun --nproc-per-node 2 examples/hf_trainer_ctc.py [folder]. Run again with the same folder, it goes on
-where it was stopped.
+tones; the third is the noisiest. The model is small and starts from random parameters, so it trains in seconds; on a
+busy machine, set OMP_NUM_THREADS=1. On several processes: torchrun --nproc-per-node 2 examples/hf_trainer_ctc.py
+[folder]. Run it again with the same folder to resume.
 """
 
 import json
@@ -17,7 +17,7 @@ import transformers
 from datasets import Dataset
 
 import ctcdro  # ctcdro
-from ctcdro.integrations.hf_trainer import ErrorRates, RobustTrainer  # ctcdro
+from ctcdro.integrations.hf_trainer import ErrorRates, RobustTrainer, last_checkpoint  # ctcdro
 
 LANGUAGES, NOISE, LETTERS = ["clear", "plain", "noisy"], [0.1, 0.4, 1.0], ["abcd", "efgh", "ijkl"]
 SAMPLES_A_SECOND = 2000
@@ -53,7 +53,7 @@ def make_model(processor: transformers.Wav2Vec2Processor) -> transformers.Wav2Ve
         **{"conv_dim": [32, 32], "conv_kernel": [20, 6], "conv_stride": [10, 6], "feat_extract_norm": "layer"},
         **{"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2, "do_stable_layer_norm": True},
         **{"vocab_size": len(processor.tokenizer), "pad_token_id": processor.tokenizer.pad_token_id},
-        **{"hidden_dropout": 0.0, "activation_dropout": 0.0, "attention_dropout": 0.0, "feat_proj_dropout": 0.0},
+        **{"hidden_dropout": 0.1, "activation_dropout": 0.0, "attention_dropout": 0.0, "feat_proj_dropout": 0.0},
         **{"final_dropout": 0.0, "layerdrop": 0.0, "apply_spec_augment": False},
     )
     return transformers.Wav2Vec2ForCTC(config)
@@ -102,7 +102,7 @@ def main(folder: str, num_train_epochs: float = 8) -> transformers.Trainer:
         train_dataset=train,
         eval_dataset=dev,
     )
-    trainer.train(resume_from_checkpoint=bool(transformers.trainer_utils.get_last_checkpoint(folder)))
+    trainer.train(resume_from_checkpoint=last_checkpoint(folder))
     return trainer
 
 

@@ -1,9 +1,9 @@
 """Whisper trained by CTC-DRO, with the Seq2SeqTrainer: python examples/hf_trainer_whisper.py [folder]
 
 An ordinary script: what the robust objective adds to it is marked. Three made-up languages, of two, four and eight
-letters, spoken as tones: the more letters, the harder to guess. The model is small and begins at random, so that all
-takes seconds. The loss of an utterance is the sum of the cross-entropies of its tokens. Run again with the same folder,
-it goes on where it was stopped.
+letters, spoken as tones: the more letters, the harder to guess. The model is small and starts from random parameters,
+so it trains in seconds; on a busy machine, set OMP_NUM_THREADS=1. The loss of an utterance is the sum of the
+cross-entropies of its tokens. Run it again with the same folder to resume.
 """
 
 import sys
@@ -15,7 +15,7 @@ import transformers
 from datasets import Dataset
 
 import ctcdro  # ctcdro
-from ctcdro.integrations.hf_trainer import ErrorRates, RobustSeq2SeqTrainer  # ctcdro
+from ctcdro.integrations.hf_trainer import ErrorRates, RobustSeq2SeqTrainer, last_checkpoint  # ctcdro
 
 LANGUAGES, LETTERS = ["few", "some", "many"], ["ab", "cdef", "ghijklmn"]
 SAMPLES_A_SECOND = 16000
@@ -48,7 +48,7 @@ def make_model() -> transformers.WhisperForConditionalGeneration:
     config = transformers.WhisperConfig(
         **{"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64},
         **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "num_mel_bins": 16, "max_source_positions": 20},
-        **{"vocab_size": FIRST_LETTER + 14, "max_target_positions": 12, "dropout": 0.0},
+        **{"vocab_size": FIRST_LETTER + 14, "max_target_positions": 12, "dropout": 0.1},
         **{"pad_token_id": PADDING, "bos_token_id": START, "eos_token_id": END, "decoder_start_token_id": START},
     )
     model = transformers.WhisperForConditionalGeneration(config)
@@ -99,7 +99,7 @@ def main(folder: str, num_train_epochs: float = 6) -> transformers.Seq2SeqTraine
         train_dataset=train,
         eval_dataset=dev,
     )
-    trainer.train(resume_from_checkpoint=bool(transformers.trainer_utils.get_last_checkpoint(folder)))
+    trainer.train(resume_from_checkpoint=last_checkpoint(folder))
     return trainer
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 import toy
+from kills import assert_kills_change_nothing
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.nn.utils import parameters_to_vector
 from torch.utils.data import DataLoader
@@ -50,14 +51,15 @@ class Corpus:
         return [(self.toy[index].frames, self.toy[index].labels, self.toy[index].group) for index in indices]
 
 
-def run(folder: Path, kill_at: int | None = None) -> dict:
-    """Trains, or goes on; killed where batch number `kill_at`, from 0, would be loaded."""
-    corpus, model, weights = Corpus(kill_at), toy.make_model(), None
+def run(folder: Path, kill_at: int | None = None, dropout: float = 0.0) -> dict:
+    """Trains or resumes; killed where batch number `kill_at`, from 0, would be loaded."""
+    corpus, model, criterion = Corpus(kill_at), toy.make_model(dropout=dropout), None
+    torch.manual_seed(0)
     with suppress(Killed):
-        weights = accelerate_loop.train(corpus, corpus.toy.durations, corpus.toy.groups, model, folder, NUM_EPOCHS)
+        criterion = accelerate_loop.train(corpus, corpus.toy.durations, corpus.toy.groups, model, folder, NUM_EPOCHS)
     return {
         "batches": corpus.batches,
-        "weights": weights,
+        "weights": criterion.weights if criterion else None,
         "parameters": parameters_to_vector(model.parameters()).detach(),
     }
 
@@ -92,11 +94,12 @@ def test_weights_are_those_of_the_plain_loop(whole):
 
 
 @pytest.mark.parametrize("epoch", range(NUM_EPOCHS))
-def test_run_killed_in_an_epoch_goes_on_exactly(tmp_path, whole, epoch):
+def test_a_run_with_dropout_that_is_killed_in_an_epoch_resumes_exactly(tmp_path, epoch):
+    whole = run(tmp_path / "whole", dropout=0.2)
     num_done = epoch * len(whole["batches"]) // NUM_EPOCHS
     saved = num_done + accelerate_loop.SAVE_EVERY
-    run(tmp_path, kill_at=saved + 3)
-    resumed = run(tmp_path)
+    run(tmp_path / "killed", kill_at=saved + 3, dropout=0.2)
+    resumed = run(tmp_path / "killed", dropout=0.2)
     assert resumed["batches"] == whole["batches"][saved:]  # none lost, none twice, and nothing else is loaded
     assert torch.equal(resumed["weights"], whole["weights"])
     assert torch.equal(resumed["parameters"], whole["parameters"])
@@ -159,6 +162,11 @@ def test_example_runs(tmp_path, launcher):
     done = subprocess.run([sys.executable, *launcher, EXAMPLE, tmp_path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(set(re.findall(r"tensor\(.*?\)", done.stdout))) == 1  # the same weights in all processes
+
+
+@pytest.mark.faults
+def test_killed_at_random_moments_a_run_ends_with_the_same_bytes(tmp_path):
+    assert_kills_change_nothing(Path(__file__).with_name("killed_accelerate.py"), tmp_path, num_kills=12)
 
 
 def test_example_changes_less_than_ten_lines():

@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import math
 import os
 import runpy
 import subprocess
@@ -15,6 +16,8 @@ import torch
 import toy
 import transformers
 from datasets import Dataset
+from killed_hf_trainer import make_trainer as wav2vec2_trainer
+from kills import assert_kills_change_nothing
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
@@ -27,6 +30,7 @@ from ctcdro.integrations.hf_trainer import (
     ErrorRates,
     RobustSeq2SeqTrainer,
     RobustTrainer,
+    last_checkpoint,
 )
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -40,6 +44,7 @@ class Items:
 
     def __init__(self, corpus, language=True):
         self.corpus, self.language, self.reads = corpus, language, []
+        self.language_of = {}  # other names of languages
 
     def __len__(self):
         return len(self.corpus)
@@ -48,7 +53,8 @@ class Items:
         self.reads.append(index)
         spoken = self.corpus[index]
         item = {"input_values": spoken.frames, "labels": spoken.labels, "number": index}
-        return item | ({"language": toy.LANGUAGES[spoken.group]} if self.language else {})
+        name = toy.LANGUAGES[spoken.group]
+        return item | ({"language": self.language_of.get(name, name)} if self.language else {})
 
 
 def collate(items):
@@ -224,6 +230,86 @@ def test_a_run_that_resumes_ends_as_one_that_was_never_stopped(tmp_path, where, 
     assert torch.equal(parameters(rest.model), parameters(whole.model))
 
 
+def test_dropout_layer_drop_and_spec_augment_resume_exactly(tmp_path):
+    options = {"num_train_epochs": 2, "save_steps": 11, "save_total_limit": None}
+    whole = wav2vec2_trainer(tmp_path, **options)
+    whole.train()
+    rest = wav2vec2_trainer(tmp_path, **options)
+    rest.train(resume_from_checkpoint=str(tmp_path / "checkpoint-11"))
+    assert torch.equal(parameters(rest.model), parameters(whole.model))
+    assert torch.equal(rest.objective.weights, whole.objective.weights)
+
+
+class Noisy(Items):
+    """Draws noise in the process that reads an item."""
+
+    def __getitem__(self, index):
+        item = super().__getitem__(index)
+        return item | {"input_values": item["input_values"] + 0.5 * torch.randn(item["input_values"].shape)}
+
+
+def test_noise_drawn_in_workers_resumes_exactly_between_epochs(tmp_path):
+    at = len(toy.Toy().sampler())
+    options = {"save_strategy": "steps", "save_steps": at, "dataloader_num_workers": 1}
+    whole = make_trainer(tmp_path, dataset=Noisy(toy.Toy()), **options)
+    whole.train()
+    rest = make_trainer(tmp_path, dataset=Noisy(toy.Toy()), **options)
+    rest.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{at}"))
+    assert torch.equal(parameters(rest.model), parameters(whole.model))
+
+
+def test_passes_over_the_data_draw_nothing_from_the_generator_of_dropout(tmp_path):
+    before = torch.get_rng_state()
+    for _ in make_trainer(tmp_path).get_train_dataloader():
+        pass
+    trainer = make_trainer(tmp_path)
+    torch.set_rng_state(before)
+    next(iter(trainer.get_train_dataloader()))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.faults
+def test_killed_at_random_moments_a_run_ends_with_the_same_bytes(tmp_path):
+    assert_kills_change_nothing(Path(__file__).with_name("killed_hf_trainer.py"), tmp_path, num_kills=12)
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated"])
+def test_a_checkpoint_that_was_not_completely_written_is_skipped(tmp_path, damage, caplog):
+    options = {"num_train_epochs": 1, "save_strategy": "steps", "save_steps": 6, "dropout": 0.2}
+    whole = make_trainer(tmp_path, **options)
+    whole.train()
+    num_steps = len(whole.batches)
+    for step in range(12, num_steps, 6):
+        state = tmp_path / f"checkpoint-{step}" / "trainer_state.json"
+        state.unlink() if damage == "missing" else state.write_bytes(state.read_bytes()[:-20])
+    (tmp_path / "checkpoint-best").mkdir()  # not the Trainer's
+    last = tmp_path / f"checkpoint-{num_steps}"  # a Trainer always saves at the end
+    assert last_checkpoint(tmp_path) == str(last)
+    (last / "trainer_state.json").unlink()
+    rest = make_trainer(tmp_path, **options)
+    rest.train(resume_from_checkpoint=True)
+    assert f"Skipping {last}: it was not completely written" in caplog.text
+    assert rest.batches == whole.batches[6:]
+    assert torch.equal(parameters(rest.model), parameters(whole.model))
+
+
+def test_without_a_complete_checkpoint_there_is_nothing_to_resume_from(tmp_path):
+    (tmp_path / "checkpoint-3").mkdir()
+    assert last_checkpoint(tmp_path) is None
+    with pytest.raises(ValueError, match="has no complete checkpoint"):
+        make_trainer(tmp_path).train(resume_from_checkpoint=True)
+
+
+def test_a_checkpoint_that_is_written_again_is_incomplete_until_it_is_done(tmp_path, monkeypatch):
+    options = {"max_steps": 5, "save_strategy": "steps", "save_steps": 5}
+    make_trainer(tmp_path, **options).train()
+    killed = make_trainer(tmp_path, **options)
+    monkeypatch.setattr(killed, "save_model", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        killed.train()
+    assert last_checkpoint(tmp_path) is None
+
+
 def test_the_state_in_a_checkpoint_is_read_without_pickle(tmp_path):
     trainer = make_trainer(tmp_path, max_steps=5, save_strategy="steps", save_steps=5)
     trainer.train()
@@ -341,6 +427,86 @@ def test_utterances_that_ctc_cannot_fit_are_counted_in_the_logs(tmp_path):
     assert trainer.model.layers[0].weight.isfinite().all()
 
 
+class BrokenAt(transformers.TrainerCallback):
+    """Makes the parameters NaN before a step, as a model that diverges."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_begin(self, args, state, control, model=None, **_):
+        if state.global_step == self.step:
+            torch.nn.init.constant_(model.layers[0].weight, math.nan)
+
+
+def test_a_model_that_diverges_is_never_the_best(tmp_path):
+    trainer = make_trainer(
+        tmp_path,
+        max_steps=8,
+        eval_dataset=Items(toy.Toy(num_utterances=9, seed=1)),
+        eval_strategy="steps",
+        eval_steps=2,
+        save_strategy="steps",
+        save_steps=2,
+        load_best_model_at_end=True,
+        metric_for_best_model="loss",
+        greater_is_better=False,
+        logging_nan_inf_filter=False,
+        trainer={"callbacks": [BrokenAt(5)]},
+    )
+    trainer.train()
+    losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
+    assert [math.isnan(loss) for loss in losses] == [False] * 5 + [True] * 3
+    losses = [line["eval_loss"] for line in trainer.state.log_history if "eval_loss" in line]
+    assert [math.isnan(loss) for loss in losses] == [False] * 2 + [True] * 2
+    assert trainer.state.best_model_checkpoint == str(tmp_path / "checkpoint-4")
+    assert parameters(trainer.model).isfinite().all()
+
+
+def test_the_plain_loss_of_each_language_is_logged(tmp_path):
+    steps = len(toy.Toy().sampler(balance=1.0))
+    trainer = make_trainer(
+        tmp_path,
+        optimiser=lambda model: torch.optim.SGD(model.parameters(), lr=0.0),
+        sampler=toy.Toy().sampler(balance=1.0),
+        max_steps=steps,
+        logging_steps=steps,
+    )
+    trainer.train()
+    with torch.no_grad():
+        losses = losses_by_hand(trainer.model, toy.Toy())
+    groups = torch.tensor(toy.Toy().groups)
+    expected = {f"loss/{name}": losses[groups == group].mean().item() for group, name in enumerate(toy.LANGUAGES)}
+    [found] = [line for line in trainer.state.log_history if "loss" in line]
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
+def test_languages_that_training_lacks_are_evaluated_under_their_names(tmp_path):
+    rows = make_rows(24)
+    dev = Dataset.from_list([row | {"language": ["spa", "ces", "cmn"][number % 3]} for number, row in enumerate(rows)])
+    trainer = model_trainer(
+        tmp_path, CTC_MODELS["wav2vec2"](), collate_rows, rows, eval_dataset=dev, compute_metrics=of_letters()
+    )
+    found = trainer.evaluate()
+    assert {name for name in found if "cer/" in name} == {"eval_cer/ces", "eval_cer/cmn", "eval_cer/spa"}
+    alone = trainer.evaluate(dev.filter(lambda row: row["language"] == "spa"))
+    assert alone["eval_worst_cer"] == found["eval_cer/spa"]
+    heard = trainer.predict(dev.filter(lambda row: row["language"] == "ces")).metrics
+    assert heard["test_worst_cer"] == found["eval_cer/ces"]
+    trainer.compute_metrics = None  # then the group is not needed
+    plain = model_trainer(tmp_path, trainer.model, collate_rows, rows, eval_dataset=dev.remove_columns("language"))
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(plain.evaluate()["eval_loss"])
+
+
+def test_without_columns_a_language_that_training_lacks_has_a_loss_but_no_name(tmp_path):
+    dev = Items(toy.Toy(num_utterances=9, seed=1))
+    dev.language_of = {"noisy": "new"}
+    trainer = make_trainer(tmp_path, eval_dataset=dev)
+    assert math.isfinite(trainer.evaluate()["eval_loss"])
+    trainer.compute_metrics = ErrorRates(decode, toy.LANGUAGES)
+    with pytest.raises(ValueError, match="`eval_dataset` has a group in 'language' that training does not have"):
+        trainer.evaluate()
+
+
 # ---- models of transformers
 
 SIZE = {
@@ -420,13 +586,13 @@ def model_trainer(
     folder, model, collator, rows, kind=RobustTrainer, arguments=transformers.TrainingArguments, **options
 ):
     metrics_of = {"compute_metrics": options.pop("compute_metrics", None)}
+    metrics_of |= {"eval_dataset": options.pop("eval_dataset", rows)}
     groups = [["ces", "cmn"].index(language) for language in rows["language"]]
     return kind(
         model,
         make_arguments(folder, arguments, **options),
         data_collator=collator,
         train_dataset=rows,
-        eval_dataset=rows,
         objective=ctcdro.ctc_dro(2, step_size=1e-2, smoothing=0.5, group_names=["ces", "cmn"]),
         batch_sampler=ctcdro.LengthMatchedBatchSampler(rows["duration"], groups, batch_duration=12.0),
         group_column="language",
@@ -722,6 +888,89 @@ def test_a_model_that_does_not_tell_its_frames_is_refused(tmp_path):
         RobustTrainer.num_frames(trainer, {})
 
 
+def test_a_label_beyond_the_vocabulary_is_refused_as_by_the_model(tmp_path):
+    rows = make_rows(24)
+    rows = Dataset.from_list([row | {"labels": [*row["labels"], 8]} for row in rows])
+    for model, collator in ((CTC_MODELS["wav2vec2"](), collate_rows),):
+        batch = collator(list(rows.remove_columns(["language", "speaker", "duration"])))
+        with pytest.raises(ValueError, match="vocab_size: 8"):
+            model(**batch)
+        with pytest.raises(ValueError, match=r"less than `vocab_size` of the model, 8; got 8\. The tokenizer"):
+            model_trainer(tmp_path, model, collator, rows, max_steps=1).train()
+        with pytest.raises(ValueError, match="less than `vocab_size`"):
+            model_trainer(tmp_path, model, collator, rows).evaluate()
+
+
+def test_a_dataset_shuffled_after_the_sampler_was_made_is_refused(tmp_path):
+    rows = make_rows(24)
+    groups = [["ces", "cmn"].index(language) for language in rows["language"]]
+    parts = {
+        "objective": ctcdro.ctc_dro(2, step_size=1e-2, smoothing=0.5, group_names=["ces", "cmn"]),
+        "batch_sampler": ctcdro.LengthMatchedBatchSampler(rows["duration"], groups, batch_duration=12.0),
+    }
+    for shuffled in (rows.shuffle(seed=3), rows.shuffle(seed=3).with_transform(dict), rows.sort("language")):
+        with pytest.raises(ValueError, match="shuffled, filtered or sorted after the sampler was made"):
+            RobustTrainer(CTC_MODELS["wav2vec2"](), make_arguments(tmp_path), train_dataset=shuffled, **parts)
+    renamed = rows.map(lambda row: {"language": {"ces": 1, "cmn": 0}[row["language"]]})
+    RobustTrainer(CTC_MODELS["wav2vec2"](), make_arguments(tmp_path), train_dataset=renamed, **parts)
+    merged = rows.map(lambda row: {"language": "ces"})
+    with pytest.raises(ValueError, match="has 2 groups, but 'language' of `train_dataset` has 1"):
+        RobustTrainer(CTC_MODELS["wav2vec2"](), make_arguments(tmp_path), train_dataset=merged, **parts)
+
+
+def test_a_batch_of_several_languages_is_refused_where_the_sampler_makes_batches_of_one(tmp_path):
+    corpus = toy.Toy()
+    sampler = corpus.sampler()
+    corpus.utterances.sort(key=lambda one: one.duration)  # a dataset without columns can be checked only batch by batch
+    with pytest.raises(ValueError, match=r"makes batches of one group, but this one has \w+, .* after the sampler"):
+        make_trainer(tmp_path, dataset=Items(corpus), sampler=sampler).train()
+
+
+def test_objectives_and_samplers_of_another_type_are_refused_and_a_criterion_is_accepted(tmp_path):
+    with pytest.raises(TypeError, match=r"`objective` must be .* such as ctcdro.ctc_dro\(…\); got CTCLoss"):
+        make_trainer(tmp_path, trainer={"objective": torch.nn.CTCLoss()})
+    plain = torch.utils.data.BatchSampler(range(240), batch_size=4, drop_last=False)
+    with pytest.raises(TypeError, match=r"`batch_sampler` must be .*LengthMatchedBatchSampler.*; got BatchSampler"):
+        make_trainer(tmp_path, sampler=plain)
+    trainer = make_trainer(tmp_path, max_steps=6, trainer={"objective": toy.make_criterion()})
+    trainer.train()
+    torch.testing.assert_close(torch.stack(trainer.weights), toy.plain_loop(1)[:6], rtol=1e-5, atol=1e-7)
+
+
+class OwnLoss(transformers.Trainer):
+    def compute_loss(self, *args, **kwargs):
+        raise NotImplementedError
+
+
+class Before(ToyTrainer, OwnLoss):
+    """`OwnLoss.compute_loss` is never called."""
+
+
+class After(ToyTrainer):
+    def compute_loss(self, *args, **kwargs):
+        return super().compute_loss(*args, **kwargs)
+
+
+@pytest.mark.parametrize(("kind", "warns"), [(Before, True), (After, False), (ToyTrainer, False)])
+def test_a_loss_that_is_never_called_is_warned_of(kind, warns, tmp_path, caplog, monkeypatch):
+    monkeypatch.setitem(globals(), "ToyTrainer", kind)
+    make_trainer(tmp_path, max_steps=1).train()
+    assert ("`OwnLoss.compute_loss` is not called" in caplog.text) == warns
+
+
+def test_a_batch_size_that_is_ignored_is_warned_of(tmp_path, caplog):
+    make_trainer(tmp_path)
+    assert "per_device_train_batch_size" not in caplog.text
+    make_trainer(tmp_path, per_device_train_batch_size=4)
+    assert "`per_device_train_batch_size` is 4, but is ignored" in caplog.text
+
+
+@pytest.mark.parametrize(("max_grad_norm", "warns"), [(1.0, True), (0.0, False), (1000.0, False)])
+def test_clipping_that_would_undo_the_weights_is_warned_of(max_grad_norm, warns, tmp_path, caplog):
+    make_trainer(tmp_path, max_grad_norm=max_grad_norm)
+    assert ("`max_grad_norm` is 1, but" in caplog.text) == warns
+
+
 # ---- the examples
 
 
@@ -754,9 +1003,3 @@ def test_the_whisper_example_gives_the_language_of_many_letters_the_most_weight(
 
 if __name__ == "__main__":
     run_as_one_of_two(Path(sys.argv[1]))
-
-
-@pytest.mark.parametrize(("max_grad_norm", "warns"), [(1.0, True), (0.0, False), (1000.0, False)])
-def test_clipping_that_would_undo_the_weights_is_warned_of(max_grad_norm, warns, tmp_path, caplog):
-    make_trainer(tmp_path, max_grad_norm=max_grad_norm)
-    assert ("`max_grad_norm` is 1, but" in caplog.text) == warns

@@ -6,17 +6,20 @@
     objective = ctcdro.ctc_dro(len(languages), step_size=1e-4, smoothing=0.1, group_names=languages)
     trainer = RobustTrainer(model, args, …, objective=objective, batch_sampler=sampler)
 
-`RobustSeq2SeqTrainer` is the same for sequence-to-sequence models as Whisper; for a `Trainer` of your own write `class
-Mine(RobustTrainer, YourTrainer)`. `ErrorRates` scores languages, so that the worst may choose the best model.
+`RobustSeq2SeqTrainer` is the same for sequence-to-sequence models such as Whisper. For a custom `Trainer` write `class
+Mine(RobustTrainer, YourTrainer)`; `compute_loss` of YourTrainer is then not called. `ErrorRates` scores each language,
+so that the error rate of the worst one can select the best model.
 
-What one can rely on:
+Guarantees:
 
 * the loss of an utterance is its CTC loss, or the sum of the cross-entropies of its tokens, in nats;
-* a step minimises the mean of what the objective gives for its batches, over accumulation and over processes;
-* batches come from the sampler as they are: accelerate neither shards, evens, dispatches nor shuffles them;
-* a checkpoint holds the state of the objective and the position of the sampler, and a run that resumes from it goes on
-  with the same batches and the same weights, without reading what it passes over;
-* evaluation moves nothing; its loss is the mean of the plain losses.
+* a step minimizes the mean of the objective over its batches, that is, over accumulation and over processes;
+* batches are those of the sampler: accelerate neither shards, evens, dispatches nor shuffles them;
+* a checkpoint holds the state of the objective and the position of the sampler: a run that resumes from it continues
+  with the same batches and the same weights, without reading the data of finished batches;
+* a checkpoint that was not completely written is never resumed from;
+* evaluation does not change the weights; its loss is the mean of the plain losses;
+* a NaN loss is never hidden, neither in training nor in evaluation.
 """
 
 from __future__ import annotations
@@ -24,9 +27,10 @@ from __future__ import annotations
 import json
 import logging
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +40,15 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from ..ctc import ctc_losses
 from ..extras import extra
-from ..objectives import Objective
+from ..objectives import CTCDROLoss, Objective
 from ..planned import PlannedBatchSampler
+from ..sampling import LengthMatchedBatchSampler
 
 with extra("hf-trainer", "RobustTrainer"):
     from safetensors.torch import load_file, save_file
     from transformers import EvalPrediction, Seq2SeqTrainer, Trainer, TrainerState
-    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint, seed_worker
+    from transformers.trainer import TRAINER_STATE_NAME
+    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, seed_worker
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +62,13 @@ LOW_GRAD_NORM = 10.0
 NO_LABEL = -100
 """What pads labels, in transformers."""
 
+UNKNOWN_GROUP = -1
+
+MAKE_SAMPLER_LAST = (
+    "The dataset was shuffled, filtered or sorted after the sampler was made. Make the sampler last, from the "
+    "durations and groups of `train_dataset` in its final order."
+)
+
 # Functions of its models that tell the length of the output from that of the input; families differ in the name.
 LENGTH_FUNCTIONS = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length")
 
@@ -67,6 +80,33 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "label_smoothing_factor": (0.0, "the objective weighs plain losses. Leave it at its default."),
     "enable_jit_checkpoint": (False, "it may save when weights have moved and the model has not. Use `save_steps`."),
 }
+
+
+def last_checkpoint(folder: str | Path) -> str | None:
+    """The latest checkpoint in a folder that was completely written; None if there is none.
+
+    `transformers.trainer_utils.get_last_checkpoint` returns the latest folder even if the process was killed while it
+    wrote it. The Trainer writes `trainer_state.json` last, so a checkpoint without it is incomplete.
+
+    Args:
+        folder: `output_dir` of the Trainer.
+
+    Example:
+        >>> last_checkpoint("a folder that does not exist") is None
+        True
+    """
+    numbered = {}
+    for path in Path(folder).glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+        if number := re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)", path.name):
+            numbered[int(number[1])] = path
+    for _, path in sorted(numbered.items(), reverse=True):
+        try:
+            json.loads((path / TRAINER_STATE_NAME).read_text())
+        except (OSError, ValueError):
+            logger.warning(f"Skipping {path}: it was not completely written. Remove it to silence this warning.")
+        else:
+            return str(path)
+    return None
 
 
 @dataclass(frozen=True)
@@ -137,18 +177,19 @@ class _Recognised:
 
 
 class RobustTrainer(Trainer):
-    """A `Trainer` that minimises a robust objective, on batches of a sampler of this package.
+    """A `Trainer` that minimizes a robust objective, on batches of a sampler of this package.
 
     For models with CTC logits, and models with an encoder and a decoder. For others override `utterance_losses`, or
-    `num_frames` alone if they are CTC models that do not tell how many frames they make.
+    `num_frames` alone if they are CTC models without a function for the number of output frames.
 
-    `per_device_train_batch_size` says nothing here: the sampler sets the size of batches.
+    `per_device_train_batch_size` is ignored: the sampler sets the size of batches.
 
     Args:
         *args, **kwargs: those of `Trainer`.
-        objective: as `ctcdro.ctc_dro(…)`; with its `group_names`, weights are logged by name.
-        batch_sampler: as `ctcdro.LengthMatchedBatchSampler(…)`, made for `train_dataset`. It finds rank and world size
-            itself.
+        objective: for example `ctcdro.ctc_dro(…)`; with its `group_names`, weights are logged by name. A `CTCDROLoss`
+            is accepted, too; its `blank` is ignored in favor of the model's.
+        batch_sampler: for example `ctcdro.LengthMatchedBatchSampler(…)`, made for `train_dataset`. It finds rank and
+            world size itself.
         group_column: of `train_dataset`, with the name or the number of the group of each utterance. It need not be an
             argument of the model, and `data_collator` does not see it. A dataset whose items are not dictionaries needs
             a `data_collator` that puts numbers of groups under this key into the batch.
@@ -156,12 +197,13 @@ class RobustTrainer(Trainer):
 
     # What `compute_loss` gives is of one batch: the Trainer divides it by the number of batches in a step.
     loss_is_scaled_for_ga = False
-    data_collator: Callable[[list[Any]], Any]
+    data_collator: Any
+    compute_metrics: Any
 
     def __init__(
         self,
         *args: Any,
-        objective: Objective,
+        objective: Objective | CTCDROLoss,
         batch_sampler: PlannedBatchSampler,
         group_column: str = "language",
         **kwargs: Any,
@@ -171,15 +213,26 @@ class RobustTrainer(Trainer):
                 "`compute_loss_func` must be None; got a function, which `objective` would compete with. To weigh "
                 "other losses, override `utterance_losses`."
             )
+        objective = _checked_objective(objective)
+        _check_sampler(batch_sampler)
         super().__init__(*args, **kwargs)
         self.objective = objective.to(self.args.device)
         self.batch_sampler = batch_sampler
         self.group_column = group_column
-        self.data_collator = _WithGroups(self.data_collator, group_column, objective.num_groups, objective.group_names)
-        self.model_accepts_loss_kwargs = False  # or labels would be counted, and counts exchanged, for nothing
+        self.data_collator = _WithGroups(
+            self.data_collator,
+            group_column,
+            objective.num_groups,
+            objective.group_names,
+            vocab_size=getattr(getattr(self.model, "config", None), "vocab_size", None),
+        )
+        self.model_accepts_loss_kwargs = False  # otherwise labels are counted, and counts exchanged, for nothing
         self._first_state = {name: value.clone() for name, value in objective.state_dict().items()}
+        self._sums = objective.pending.new_zeros(2, objective.num_groups, device=self.args.device)
+        """(2, G): since the last log, the sum of the plain losses of each group, and how many they are."""
         self._check_settings()
         self._check_data()
+        self._warn_of_unused_losses()
 
     def utterance_losses(self, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Tensor:
         """The loss of each utterance of a batch, for the objective to weigh.
@@ -189,7 +242,7 @@ class RobustTrainer(Trainer):
             inputs: the batch, without groups.
 
         Returns:
-            (B,) losses; those that are not finite are left out of the objective, and counted.
+            (B,) losses; the objective skips and counts those that are +inf.
         """
         if "labels" not in inputs:
             raise ValueError(f"`data_collator` must give `labels`; the batch has {', '.join(inputs)}.")
@@ -225,15 +278,17 @@ class RobustTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """What the objective gives for the batch; in evaluation mode, the mean of the losses that are finite."""
+        """The objective of the batch; in evaluation mode, the mean loss of the utterances that CTC can align."""
         inputs = dict(inputs)
         groups = inputs.pop(self.group_column, None)
         # Without its labels a CTC model does not compute a loss of its own. Decoders need them, as their input.
         outputs = model(**{name: value for name, value in inputs.items() if name != "labels" or self._has_decoder})
         losses = self.utterance_losses(outputs, inputs)
         if not model.training:
-            is_finite = losses.isfinite()
-            loss = losses.where(is_finite, 0.0).sum() / is_finite.sum().clamp(min=1)
+            is_counted = ~losses.isposinf()  # a loss that is NaN must reach the result
+            if not is_counted.any():
+                _warn_once("A batch of `eval_dataset` has no transcript that fits its audio; it counts as 0.")
+            loss = losses.where(is_counted, 0.0).sum() / is_counted.sum().clamp(min=1)
         elif groups is None:
             raise ValueError(
                 f"`group_column`: the batch has no {self.group_column!r} (found: {', '.join(inputs)}). Give every item "
@@ -241,6 +296,7 @@ class RobustTrainer(Trainer):
             )
         else:
             loss = self.objective(losses, groups)
+            self._add_to_log(losses.detach(), groups)
         return (loss, outputs) if return_outputs else loss
 
     def get_train_dataloader(self) -> DataLoader:
@@ -248,7 +304,9 @@ class RobustTrainer(Trainer):
         if self.train_dataset is None:
             raise ValueError("`train_dataset` must be given to train; got None.")
         self._check_ranks()
-        dataset, collate = self.train_dataset, self.data_collator
+        dataset = self.train_dataset
+        has_one_group = isinstance(self.batch_sampler, LengthMatchedBatchSampler)
+        collate = replace(self.data_collator, is_training=True, has_one_group=has_one_group)
         if hasattr(dataset, "remove_columns"):  # one of `datasets`
             dataset = self._remove_unused_columns(dataset, description="training")
         else:
@@ -265,10 +323,26 @@ class RobustTrainer(Trainer):
             worker_init_fn=partial(
                 seed_worker, num_workers=self.args.dataloader_num_workers, rank=self.args.process_index
             ),
+            generator=torch.Generator(),  # otherwise each pass draws a number from the generator of dropout
+            seed=self.args.seed,
         )
 
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
+        """As of `Trainer`; languages that training does not have are reported by name."""
+        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        self._add_unseen_groups(self.eval_dataset[dataset] if isinstance(dataset, str) else dataset)
+        return super().get_eval_dataloader(eval_dataset)
+
+    def get_test_dataloader(self, test_dataset: Any) -> DataLoader:
+        """As of `Trainer`; languages that training does not have are reported by name."""
+        self._add_unseen_groups(test_dataset)
+        return super().get_test_dataloader(test_dataset)
+
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """As of `Trainer`; a checkpoint brings the objective and the sampler back, too."""
+        """As of `Trainer`; a checkpoint restores the objective and the sampler, too.
+
+        `True` resumes from `last_checkpoint(output_dir)`, which skips checkpoints that were not completely written.
+        """
         if self.model_init is not None:  # a new model each time, as in a search: so are the weights
             self.objective.load_state_dict(self._first_state)
         self.objective.train()
@@ -276,18 +350,31 @@ class RobustTrainer(Trainer):
             # After an evaluation accelerate takes the model for prepared. It would then never be wrapped, and gradients
             # never exchanged.
             self.model._is_accelerate_prepared = False
-        found = get_last_checkpoint(self.args.output_dir) if resume_from_checkpoint is True else resume_from_checkpoint
-        if found:
-            self._restore(Path(found))
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_checkpoint(self.args.output_dir)
+            if resume_from_checkpoint is None:
+                raise ValueError(
+                    f"`resume_from_checkpoint`: {self.args.output_dir} has no complete checkpoint. To resume if there "
+                    "is one, pass `last_checkpoint(output_dir)` of ctcdro.integrations.hf_trainer."
+                )
+        if resume_from_checkpoint:
+            self._restore(Path(resume_from_checkpoint))
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """As of `Trainer`; with the loss come the weights, and how many losses were left out so far, if any were."""
+        """As of `Trainer`. A line with the training loss has `weight/<group>`, and
+
+        * `loss/<group>`, the mean plain loss of its utterances since the last such line, if it had any;
+        * `skipped/<group>`, how many utterances were skipped so far, if any were.
+        """
         if "loss" in logs:
             names = self.objective.group_names or range(self.objective.num_groups)
             weights, skipped = self.objective.weights.tolist(), self.objective.num_skipped.tolist()
+            sums = zip(names, *self.accelerator.reduce(self._sums, "sum").tolist(), strict=True)
             logs |= {f"weight/{name}": weight for name, weight in zip(names, weights, strict=True)}
+            logs |= {f"loss/{name}": total / number for name, total, number in sums if number}
             logs |= {f"skipped/{name}": number for name, number in zip(names, skipped, strict=True) if number}
+            self._sums.zero_()
         super().log(logs, *args, **kwargs)
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
@@ -315,10 +402,33 @@ class RobustTrainer(Trainer):
                 f"`compute_metrics=ErrorRates(…)` needs {self.group_column!r} of every item of `eval_dataset`; the "
                 f"batch has {', '.join(inputs)}."
             )
+        if (groups == UNKNOWN_GROUP).any():
+            raise ValueError(
+                f"`eval_dataset` has a group in {self.group_column!r} that training does not have, and no column from "
+                "which to read its name. Make it a dataset of the package `datasets`, or exclude these utterances."
+            )
         if not self._has_decoder:
             logits = predictions[0] if isinstance(predictions, tuple) else predictions
             predictions = _greedy(logits, self.num_frames(inputs), self._blank)
         return loss, predictions, (labels, groups)
+
+    def _add_to_log(self, losses: Tensor, groups: Tensor) -> None:
+        is_counted = ~losses.isposinf()
+        terms = torch.stack([losses.where(is_counted, 0.0), is_counted]).to(self._sums)
+        self._sums.index_add_(1, groups.to(self._sums.device, torch.int64), terms)
+
+    def _add_unseen_groups(self, dataset: Any) -> None:
+        """Numbers the groups of evaluation data that training does not have, and passes their names to `ErrorRates`."""
+        collator = self.data_collator
+        column = set(_column(dataset, self.group_column) or ())
+        unseen = {group for group in column if collator.number(group) == UNKNOWN_GROUP}
+        if not unseen:
+            return
+        self.data_collator = replace(collator, unseen=(*collator.unseen, *sorted(unseen, key=str)))
+        if isinstance(self.compute_metrics, ErrorRates):
+            seen = list(self.compute_metrics.group_names)[: collator.num_groups]
+            names = [*seen, *(str(group) for group in self.data_collator.unseen)]
+            self.compute_metrics = replace(self.compute_metrics, group_names=names)
 
     @property
     def _has_decoder(self) -> bool:
@@ -337,18 +447,23 @@ class RobustTrainer(Trainer):
         if self.args.should_save:
             folder = Path(self._get_output_dir(trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             folder.mkdir(parents=True, exist_ok=True)
+            (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)  # written last; until then it is incomplete
             save_file(self.objective.state_dict(), folder / OBJECTIVE_FILE)
             # The sampler cannot know: the loader asks it for batches ahead of time.
             num_done = round((self.state.epoch - self.batch_sampler.epoch) * len(self.batch_sampler))
             (folder / SAMPLER_FILE).write_text(json.dumps(self.batch_sampler.state_dict(num_done), indent=2))
         super()._save_checkpoint(model, trial)
 
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        self.accelerator.wait_for_everyone()  # so that what follows marks the checkpoint as complete for all processes
+
     def _restore(self, folder: Path) -> None:
         missing = [name for name in (OBJECTIVE_FILE, SAMPLER_FILE) if not (folder / name).exists()]
         if missing:
             raise ValueError(
-                f"`resume_from_checkpoint`: {folder} has no {' and no '.join(missing)}, so the weights of groups would "
-                "begin anew. Resume from a checkpoint that a RobustTrainer wrote."
+                f"`resume_from_checkpoint`: {folder} has no {' and no '.join(missing)}, so the group weights would be "
+                "lost. Resume from a checkpoint that a RobustTrainer wrote."
             )
         state = json.loads((folder / SAMPLER_FILE).read_text())
         # The Trainer itself passes over the batches that are done, so that the sampler must begin with the first. It
@@ -368,8 +483,8 @@ class RobustTrainer(Trainer):
         if here != there:
             raise ValueError(
                 f"`resume_from_checkpoint` was written after {here[1]} batches of epoch {here[0]}, but after its "
-                f"{global_step} steps the Trainer would go on at batch {there[1]} of epoch {there[0]}, so that batches "
-                "would come twice or never. Resume with the same number of processes times "
+                f"{global_step} steps the Trainer would continue at batch {there[1]} of epoch {there[0]}, so batches "
+                "would be repeated or skipped. Resume with the same number of processes times "
                 "`gradient_accumulation_steps`, and without `ignore_data_skip`."
             )
 
@@ -386,6 +501,11 @@ class RobustTrainer(Trainer):
                 "gradients; where they are clipped, the weights of groups do not reach the model. Set it to 0 (none), "
                 "or high enough to be the exception, or let a step have batches of all groups "
                 "(`gradient_accumulation_steps`)."
+            )
+        if self.args.per_device_train_batch_size != type(self.args).per_device_train_batch_size:
+            logger.warning(
+                f"`per_device_train_batch_size` is {self.args.per_device_train_batch_size}, but is ignored: "
+                "`batch_sampler` sets the size of batches. The Trainer's own counts of samples do not know this."
             )
         is_generating = getattr(self.args, "predict_with_generate", False)
         if isinstance(self.compute_metrics, ErrorRates) and self._has_decoder and not is_generating:
@@ -421,13 +541,41 @@ class RobustTrainer(Trainer):
                 f"`objective` has {self.objective.num_groups} groups, `batch_sampler` {groups.max() + 1}. Make both "
                 "with the same groups, or the weights would never move."
             )
+        column = _column(dataset, self.group_column)
+        if groups is not None and column is not None:
+            self._check_order(column, groups)
+
+    def _check_order(self, column: Iterable[Any], groups: Any) -> None:
+        """Refuses a dataset of which some utterance has another group than in the sampler, up to renaming."""
+        names: dict[int, Any] = {}
+        for index, (name, number) in enumerate(zip(column, groups.tolist(), strict=True)):
+            if names.setdefault(number, name) != name:
+                raise ValueError(
+                    f"`train_dataset` and `batch_sampler` disagree on the group of utterance {index:,}: "
+                    f"{self.group_column!r} is {name!r}, but it was {names[number]!r} for other utterances of the "
+                    f"sampler's group {number}. {MAKE_SAMPLER_LAST}"
+                )
+        if len(set(names.values())) != len(names):
+            raise ValueError(
+                f"`batch_sampler` has {len(names)} groups, but {self.group_column!r} of `train_dataset` has "
+                f"{len(set(names.values()))}. Make both with the same groups."
+            )
+
+    def _warn_of_unused_losses(self) -> None:
+        order = type(self).__mro__
+        for one in order[order.index(RobustTrainer) + 1 :]:
+            if "compute_loss" in vars(one) and not one.__module__.startswith("transformers."):
+                logger.warning(
+                    f"`{one.__name__}.compute_loss` is not called: RobustTrainer computes the loss. Override "
+                    "`utterance_losses` for other losses of utterances."
+                )
 
     def _check_ranks(self) -> None:
         here = self.args.process_index, self.args.world_size
         if self.batch_sampler.rank_and_world_size != here:
             raise ValueError(
                 f"`batch_sampler` was made for (rank, world size) {self.batch_sampler.rank_and_world_size}, this "
-                f"process is {here}. Leave out its `rank` and `world_size`: it finds them itself."
+                f"process is {here}. Omit its `rank` and `world_size`: it finds them itself."
             )
 
 
@@ -439,29 +587,47 @@ class RobustSeq2SeqTrainer(RobustTrainer, Seq2SeqTrainer):
 
 
 class _Batches(DataLoader):
-    """Passes the number of the epoch on to the sampler; the Trainer calls it."""
+    def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._seed = seed
 
     def set_epoch(self, epoch: int) -> None:
+        """Called by the Trainer. The seeds of worker processes follow from the epoch, whether or not it resumes."""
         self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
+        self.generator.manual_seed(self._seed + epoch)
 
 
 @dataclass(frozen=True)
 class _WithGroups:
-    """Takes the groups out of the items, collates the rest, and puts the numbers of the groups into the batch."""
+    """Takes the groups out of the items, collates the rest, and adds the numbers of the groups to the batch.
+
+    Labels are checked here, where they are still on the host, since the model does not receive them.
+    """
 
     collate: Callable[[list[Any]], Any]
     column: str
     num_groups: int
     names: list[str] | None
+    vocab_size: int | None = None
+    is_training: bool = False
+    has_one_group: bool = False
+    unseen: tuple[Any, ...] = ()
+    """Groups of evaluation data that training does not have; their numbers follow those of training."""
 
     def __call__(self, items: list[Any]) -> Any:
-        if not all(isinstance(item, Mapping) and self.column in item for item in items):
-            return self.collate(items)
-        batch = self.collate([{name: item[name] for name in item if name != self.column} for item in items])
-        batch[self.column] = torch.tensor([self._number(item[self.column]) for item in items])
+        groups = None
+        if all(isinstance(item, Mapping) and self.column in item for item in items):
+            groups = [item[self.column] for item in items]
+            items = [{name: item[name] for name in item if name != self.column} for item in items]
+        batch = self.collate(items)
+        if groups is not None:
+            batch[self.column] = torch.tensor([self._checked_number(group) for group in groups])
+        self._check_labels(batch)
+        self._check_one_group(batch)
         return batch
 
-    def _number(self, group: Any) -> int:
+    def number(self, group: Any) -> int:
+        """The number of a group, given by name or number; `UNKNOWN_GROUP` if there is no such group."""
         if isinstance(group, str):
             if group in (self.names or ()):
                 return self.names.index(group)  # type: ignore[union-attr]
@@ -471,6 +637,12 @@ class _WithGroups:
                     return operator.index(group)
             except TypeError:
                 pass
+        return self.num_groups + self.unseen.index(group) if group in self.unseen else UNKNOWN_GROUP
+
+    def _checked_number(self, group: Any) -> int:
+        number = self.number(group)
+        if not self.is_training or 0 <= number < self.num_groups:
+            return number
         expected = "no names, as `objective` was made without `group_names`"
         if self.names is not None:
             expected = f"`group_names` of `objective`: {', '.join(self.names)}"
@@ -478,6 +650,55 @@ class _WithGroups:
             f"`group_column`: {self.column!r} must hold numbers from 0 to {self.num_groups - 1}, or names "
             f"({expected}); got {group!r}."
         )
+
+    def _check_labels(self, batch: Any) -> None:
+        labels = batch.get("labels") if isinstance(batch, Mapping) else None
+        if self.vocab_size is None or not isinstance(labels, Tensor) or not labels.numel():
+            return
+        if labels.max() >= self.vocab_size:
+            raise ValueError(
+                f"Labels must be less than `vocab_size` of the model, {self.vocab_size}; got {labels.max()}. The "
+                "tokenizer has more labels than the model: load the model with `vocab_size=len(tokenizer)`."
+            )
+
+    def _check_one_group(self, batch: Any) -> None:
+        if not self.has_one_group or not isinstance(batch, Mapping) or self.column not in batch:
+            return
+        found = sorted(set(torch.as_tensor(batch[self.column]).tolist()))
+        if len(found) > 1:
+            names = [self.names[number] if self.names else str(number) for number in found]
+            raise ValueError(
+                f"`batch_sampler` makes batches of one group, but this one has {', '.join(names)}. {MAKE_SAMPLER_LAST}"
+            )
+
+
+def _checked_objective(objective: Any) -> Objective:
+    if isinstance(objective, CTCDROLoss):
+        return objective.objective
+    if not isinstance(objective, Objective):
+        raise TypeError(
+            f"`objective` must be an objective of ctcdro, such as ctcdro.ctc_dro(…); got {type(objective).__name__}."
+        )
+    return objective
+
+
+def _check_sampler(sampler: Any) -> None:
+    if not isinstance(sampler, PlannedBatchSampler):
+        raise TypeError(
+            "`batch_sampler` must be a batch sampler of ctcdro, such as ctcdro.LengthMatchedBatchSampler(…), which "
+            f"shards and resumes; got {type(sampler).__name__}."
+        )
+
+
+def _column(dataset: Any, name: str) -> Iterable[Any] | None:
+    """A column of a dataset of the package `datasets`, without the rest of its items; None for other datasets."""
+    has_columns = hasattr(dataset, "with_format") and hasattr(dataset, "__len__")  # and is not a stream
+    return dataset.with_format(None)[name] if has_columns and name in dataset.column_names else None
+
+
+@cache
+def _warn_once(message: str) -> None:
+    logger.warning(message)
 
 
 def _greedy(logits: Tensor, num_frames: Tensor, blank: int) -> Tensor:
