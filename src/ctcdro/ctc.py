@@ -62,17 +62,14 @@ def ctc_losses(
         log_probs = log_probs.to(torch.float32)  # as autocast has it
     if log_probs.shape[1] == 0:
         return log_probs.sum((0, 2))
-    input_lengths, target_lengths = _as_list(input_lengths), _as_list(target_lengths)
-    if isinstance(input_lengths, list) and isinstance(target_lengths, list):
-        _check_lengths(log_probs, targets, input_lengths, target_lengths)
+    frames, labels = _as_list(input_lengths), _as_list(target_lengths)
+    if isinstance(frames, list) and isinstance(labels, list):
+        _check_lengths(log_probs, targets, frames, labels)
     check_labels(targets, torch.as_tensor(target_lengths), log_probs.shape[2], blank)
     # The operator under `torch.nn.functional.ctc_loss`: its last argument zeroes gradients, and only gradients.
-    losses, _ = torch._ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, True)  # type: ignore[arg-type]
-    if _can_read(losses) and losses.min() < LOWEST_PER_FRAME * len(log_probs):
-        raise ValueError(
-            f"`log_probs` must be log probabilities, whose CTC losses are never negative; got a loss of "
-            f"{losses.min():g}. These look like logits: apply `log_softmax(-1)`."
-        )
+    losses, _ = torch._ctc_loss(log_probs, targets, frames, labels, blank, True)  # type: ignore[arg-type]
+    if _can_read(losses):
+        _check_not_negative(losses.tolist(), LOWEST_PER_FRAME * len(log_probs))
     return losses
 
 
@@ -81,12 +78,12 @@ def check_labels(targets: Tensor, target_lengths: Tensor, num_labels: int, blank
 
     Args:
         targets: (N, S) or (sum of `target_lengths`,)
-        target_lengths: (N,) on the CPU.
+        target_lengths: (N,)
     """
     wrong = (targets < 0) | (targets >= num_labels) | (targets == blank)
+    target_lengths = target_lengths.to(targets.device, non_blocking=True)
     if targets.ndim == 2:
-        places = torch.arange(targets.shape[1], device=targets.device)
-        wrong &= places < target_lengths.to(targets.device, non_blocking=True)[:, None]
+        wrong &= torch.arange(targets.shape[1], device=targets.device) < target_lengths[:, None]
     if not _can_read(wrong):
         if wrong.is_cuda or wrong.is_cpu:  # other devices lack this operation
             torch._assert_async(
@@ -130,6 +127,15 @@ def _check_lengths(log_probs: Tensor, targets: Tensor, input_lengths: list[int],
             f"`target_lengths` must sum to the number of labels in `targets` if that is one row; got "
             f"{sum(target_lengths)} and {len(targets)}. Padded labels need shape (utterances, labels)."
         )
+
+
+def _check_not_negative(losses: list[float], lowest: float) -> None:
+    for loss in losses:
+        if loss < lowest:
+            raise ValueError(
+                f"`log_probs` must be log probabilities, whose CTC losses are never negative; got a loss of {loss:g}. "
+                "These look like logits: apply `log_softmax(-1)`."
+            )
 
 
 def _as_list(lengths: Tensor | list[int]) -> Tensor | list[int]:

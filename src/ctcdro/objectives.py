@@ -347,7 +347,8 @@ class Objective(nn.Module, ABC):
             if steps is on_host:
                 self._warn_if_all_skipped(losses, groups)
             return losses.masked_fill(losses == math.inf, 0.0).sum()
-        groups = groups.to(losses.device, torch.int64, non_blocking=True)
+        if steps is on_device or groups.dtype != torch.int64:
+            groups = groups.to(losses.device, torch.int64, non_blocking=True)
         num_kept = (losses != math.inf).sum() if self.reduction == "mean" else None
         kept = self._gather(losses, groups, steps)
         if steps is on_host and kept is not losses:
@@ -487,7 +488,7 @@ class CTCDRO(Objective):
         return steps.weighted_sum(self.log_weights, losses, groups, self.num_groups)
 
     def _warn_of_absent_groups(self) -> None:
-        counts = self.pending[1].tolist()
+        _, counts = self.pending.tolist()
         if sum(counts) >= ABSENT_AFTER * self.num_groups:  # some group has none, or there would have been an update
             absent = [group for group, count in enumerate(counts) if count == 0]
             self._warn_once(
