@@ -1,24 +1,27 @@
 """Exact restarts of what the paper trains: a pretrained encoder with dropout, and a head with SpecAugment."""
 
+import itertools
+import re
+import shutil
+import signal
+from functools import partial
+from pathlib import Path
+
 import pytest
 import torch
 
+import exact_runs
 import tiny_encoders
-from ctcdro.config import parse_config
+from ctcdro import LengthMatchedBatchSampler
 from ctcdro.data.loading import SpeechDataset, load_batches
 from ctcdro.model import build
 from ctcdro.runfolder import RunFolder, read_lines
 from ctcdro.training import train
 from ctcdro.utterance import Manifest
+from exact_runs import MODELS, SKIPPING, Launch, outcome, write_junk
 from tones import write_dataset
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-MODELS = {
-    "fine-tuning": {},
-    "LoRA": {"lora": {"rank": 2, "dropout": 0.1}},
-    "frozen": {"freeze_encoder": True},
-}
 
 
 @pytest.fixture(scope="module")
@@ -33,28 +36,7 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def make_config(dataset, encoder):
-    """Nine steps in three epochs; a checkpoint after steps 2, 3, 4, 6, 8 and 9."""
-
-    def make(model, *overrides):
-        values = {
-            "dataset": str(dataset),
-            "model": {"encoder": encoder, "head": "transformer", **MODELS[model]},
-            "objective": {"step_size": 1e-2, "smoothing": 0.5},
-            "batches": {"batch_duration": 2.0, "num_workers": 0},
-            "optimiser": {"learning_rate": 1e-3, "accumulate": 2},
-            "training": {"epochs": 3, "batches_per_epoch": 6, "checkpoint_every": 2, "trackers": []},
-        }
-        return parse_config(values, overrides)
-
-    return make
-
-
-def outcome(path):
-    """What a run leaves behind, without the times."""
-    folder = RunFolder(path)
-    files = sorted(path for path in folder.model.rglob("*") if path.is_file())
-    logs = [[{**record, "seconds": None} for record in read_lines(log)] for log in (folder.log, folder.group_weights)]
-    return {path.name: path.read_bytes() for path in files}, logs
+    return partial(exact_runs.make_config, dataset, encoder)
 
 
 class InterruptedRunError(Exception):
@@ -87,6 +69,28 @@ def test_a_run_resumes_exactly_in_every_epoch(make_config, uninterrupted, tmp_pa
     assert outcome(train(config, tmp_path / "run").path) == uninterrupted[model]
 
 
+@pytest.mark.parametrize("num_kept", [0, 10, 24])
+def test_it_does_not_matter_how_much_of_the_feature_cache_is_filled(make_config, kept_features, tmp_path, num_kept):
+    features, expected = kept_features
+    for path in sorted(features.rglob("*.npy"))[:num_kept]:
+        copy = tmp_path / "cache" / path.relative_to(features)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    config = make_config("frozen", f"model.feature_cache={tmp_path / 'cache'}")
+    interrupt(config, tmp_path / "run", 5)
+    found = outcome(train(config, tmp_path / "run").path)
+    assert len(list((tmp_path / "cache").rglob("*.npy"))) == 24
+    assert found == expected
+
+
+@pytest.fixture(scope="module")
+def kept_features(make_config, one_thread, tmp_path_factory):
+    """A feature cache, and the outcome of the run that filled it."""
+    folder = tmp_path_factory.mktemp("kept")
+    run = train(make_config("frozen", f"model.feature_cache={folder / 'cache'}"), folder / "run")
+    return folder / "cache", outcome(run.path)
+
+
 def test_every_step_has_its_own_dropout_and_masks(make_config, tmp_path):
     """Where nothing is learned, the loss of the only utterance still changes from step to step."""
     alone = write_dataset(tmp_path / "dataset", languages=["aaa"], num_train=1, num_dev=1)
@@ -117,3 +121,57 @@ def test_loading_leaves_the_global_generator_unchanged(dataset, num_workers):
     manifest = Manifest.read(dataset / "train.jsonl")
     assert len(list(load_batches(SpeechDataset(manifest), [[0, 1], [2]], num_workers))) == 2
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.fixture(scope="module")
+def of_two_processes(make_config, tmp_path_factory):
+    """The configuration of a run of two processes that skips audio, and its folder."""
+    folder = tmp_path_factory.mktemp("two")
+    config = make_config("fine-tuning", f"dataset={write_junk(folder / 'junk')}", *SKIPPING)
+    config.write(folder / "config.yaml")
+    Launch(folder / "config.yaml", folder / "run", num_processes=2).finish()
+    return config, folder
+
+
+def test_files_that_any_process_skips_are_in_the_log(of_two_processes):
+    config, folder = of_two_processes
+    manifest = Manifest.read(config.dataset / "train.jsonl")
+    unreadable = {index for index, one in enumerate(manifest) if Path(one.audio_filepath).read_bytes() == b"RIFF"}
+    numbers = manifest.groups().numbers
+    sampler = LengthMatchedBatchSampler(manifest.durations, numbers, config.batches.batch_duration, seed=config.seed)
+    ranks = [endless(sampler, rank) for rank in range(2)]
+    num_differing = 0
+    for record in (record for record in read_lines(RunFolder(folder / "run").log) if "loss" in record):
+        skipped = []
+        for rank in ranks:
+            for _ in range(2):  # batches of a step
+                while (batch := set(next(rank))) <= unreadable:
+                    skipped += [batch]
+                skipped += [batch & unreadable]
+        expected = sorted(manifest[index].audio_filepath for index in itertools.chain(*skipped))
+        assert sorted(re.search(r"\S+\.wav", line)[0] for line in record.get("skipped", [])) == expected
+        num_differing += len(expected) > 0
+    assert num_differing > 3
+
+
+def endless(sampler, rank):
+    """The batches of one of two processes, which begins an epoch again where its last turn is not full."""
+    for epoch in itertools.count():
+        plan = sampler.plan(epoch)
+        yield from (plan[number % len(plan)] for number in range(rank, len(plan) + len(plan) % 2, 2))
+
+
+def test_two_processes_that_skip_different_numbers_of_batches_resume_exactly(of_two_processes, tmp_path):
+    _, folder = of_two_processes
+    for step in (3, 5):
+        killed = Launch(folder / "config.yaml", tmp_path / "run", num_processes=2, killed_at=step)
+        assert killed.wait()[0] == -signal.SIGKILL, killed.errors
+    Launch(folder / "config.yaml", tmp_path / "run", num_processes=2).finish()
+    assert outcome(tmp_path / "run") == outcome(folder / "run")
+
+
+def test_another_number_of_processes_is_refused(make_config, of_two_processes, tmp_path):
+    config, folder = of_two_processes
+    shutil.copytree(folder / "run", tmp_path / "run", ignore=shutil.ignore_patterns("model"))
+    with pytest.raises(ValueError, match=r"started with 2 processes, and this command has 1 process\. Use 2 processes"):
+        train(config, tmp_path / "run")

@@ -69,8 +69,9 @@ def decode(
         for batch in track(load_batches(dataset, batches, num_workers), "decoding", len(batches)):
             skipped += batch.skipped
             if batch.num_utterances:
-                output = run(batch.audio.to(device), batch.num_samples.to(device))
-                losses = model.losses(output, batch.targets.to(device), batch.num_labels.to(device)).tolist()
+                on_device = batch.to(device)
+                output = run(on_device.audio, batch.num_samples)
+                losses = model.losses(output, on_device.targets, batch.num_labels).tolist()
                 said = recognised(output, vocabulary, beam)
                 for index, loss, (language, text) in zip(batch.indices.tolist(), losses, said, strict=True):
                     mine.append((index, loss, language, text))

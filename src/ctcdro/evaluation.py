@@ -167,7 +167,7 @@ def _output(model: Recogniser, path: PathLike, device: torch.device) -> Output:
     audio = torch.from_numpy(read_audio(path)).to(device)
     try:
         with torch.inference_mode():
-            return model(audio[None], torch.tensor([len(audio)], device=device))
+            return model(audio[None], torch.tensor([len(audio)]))
     except ValueError as error:  # too short or too long
         raise AudioError(f"{path}: {error}") from error
 

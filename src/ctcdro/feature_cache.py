@@ -92,7 +92,7 @@ class FeatureCache:
         with torch.inference_mode():
             for batch in track(batches, "features of the frozen encoder", len(missing)):
                 for index in batch.indices.tolist():
-                    hidden, _ = self._recogniser.encode(batch.audio.to(device), batch.num_samples.to(device))
+                    hidden, _ = self._recogniser.encode(batch.audio.to(device), batch.num_samples)
                     file = io.BytesIO()
                     np.save(file, hidden[0].float().cpu().numpy())
                     paths[index].parent.mkdir(parents=True, exist_ok=True)

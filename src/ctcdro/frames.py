@@ -29,7 +29,7 @@ def centred(features: Tensor, num_frames: Tensor) -> Tensor:
         tensor([-1.,  1.,  0.])
     """
     real = real_frames(num_frames, features.shape[1], features.device)[:, :, None]
-    count = num_frames.to(features)[:, None, None]
+    count = num_frames.to(features, non_blocking=True)[:, None, None]
     mean = features.masked_fill(~real, 0.0).sum(1, keepdim=True) / count
     return (features - mean).masked_fill(~real, 0.0)
 
@@ -48,6 +48,6 @@ def normalised(features: Tensor, num_frames: Tensor, *, correction: int = 0, eps
         tensor([-1.,  1.,  0.])
     """
     features = centred(features, num_frames)
-    count = (num_frames - correction).to(features)[:, None, None]
+    count = (num_frames - correction).to(features, non_blocking=True)[:, None, None]
     variance = features.square().sum(1, keepdim=True) / count
     return features * (variance + epsilon).rsqrt()

@@ -110,7 +110,8 @@ class TransformerHead(nn.Module):
         there = real_frames(num_frames, features.shape[1], features.device)
         features = F.relu(self.halve(features.masked_fill(~there[:, :, None], 0.0).transpose(1, 2))).transpose(1, 2)
         width = features.shape[2]
-        features = self.dropout(features * math.sqrt(width) + _positions(features.shape[1], width).to(features))
+        positions = _positions(features.shape[1], width).to(features, non_blocking=True)
+        features = self.dropout(features * math.sqrt(width) + positions)
         padding = ~real_frames(self.num_frames(num_frames), features.shape[1], features.device)
         for block in self.blocks:
             features = block(features, src_key_padding_mask=padding)

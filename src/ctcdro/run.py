@@ -36,6 +36,7 @@ with extra("train", "Training"):
     from accelerate import Accelerator, DistributedDataParallelKwargs
     from accelerate.state import AcceleratorState
     from accelerate.tracking import get_available_trackers
+    from accelerate.utils import gather_object
 
 
 @dataclass
@@ -75,6 +76,10 @@ class Run:
     schedule: torch.optim.lr_scheduler.LambdaLR
     stream: BatchStream
     progress: Progress = field(default_factory=Progress)
+
+    def gather(self, items: list[Any]) -> list[Any]:
+        """Returns the items of all processes, which must all call it."""
+        return gather_object(items)
 
 
 def num_steps(config: Config) -> int:
@@ -143,6 +148,8 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
     dataset = dataset_of(train_data, vocabulary, group_numbers=groups.numbers)
     compiled = torch.compile(recogniser) if config.training.compile else recogniser
     wrapped, optimiser = accelerator.prepare(compiled, optimiser)
+    if isinstance(wrapped, torch.nn.parallel.DistributedDataParallel):
+        wrapped.device_ids = None  # it would copy the lengths of a batch to the GPU, and the host would wait for them
     if accelerator.is_main_process and not any(folder.checkpoints.glob("[0-9]*")):
         vocabulary.save(folder.vocabulary)
         write_json(folder.run, about_this_run(config.seed, accelerator.num_processes))
@@ -254,6 +261,8 @@ def _optimiser(config: Config, model: torch.nn.Module) -> torch.optim.Optimizer:
 
 def save(run: Run) -> None:
     """Writes a checkpoint; all processes must call it."""
+    # Positions differ where processes skip batches of unreadable audio.
+    streams = run.gather([run.stream.state_dict()])
     if run.accelerator.is_main_process:
         optimiser, optimiser_values = flattened(run.optimiser.state_dict(), "optimiser")
         frozen = _frozen(run.recogniser)
@@ -265,7 +274,7 @@ def save(run: Run) -> None:
         values = {
             "optimiser": optimiser_values,
             "schedule": run.schedule.state_dict(),
-            "stream": run.stream.state_dict(),
+            "streams": streams,
             "progress": asdict(run.progress),
             "given": run.given,
         }
@@ -302,14 +311,24 @@ def _bring_back(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) ->
             f"{run.folder.path}: not what this run began with: {', '.join(changed)}. Bring that back, or begin another "
             "run in another folder."
         )
+    num_processes, streams = run.accelerator.num_processes, values["streams"]
+    if len(streams) != num_processes:
+        raise ValueError(
+            f"Cannot resume {run.folder.path}: it was started with {_processes(len(streams))}, and this command has "
+            f"{_processes(num_processes)}. Use {_processes(len(streams))} to resume exactly, or choose another --out."
+        )
     run.recogniser.load_state_dict(_frozen(run.recogniser) | _below("model/", tensors))
     run.objective.load_state_dict(_below("objective/", tensors))
     optimiser = restored(values["optimiser"], tensors)
     optimiser["state"] = {int(number): state for number, state in optimiser["state"].items()}
     run.optimiser.load_state_dict(optimiser)
     run.schedule.load_state_dict(values["schedule"])
-    run.stream.load_state_dict(values["stream"])
+    run.stream.load_state_dict(streams[run.accelerator.process_index])
     run.progress = Progress(**values["progress"])
+
+
+def _processes(number: int) -> str:
+    return f"{number} process{'es' if number > 1 else ''}"
 
 
 def _frozen(recogniser: Recogniser) -> dict[str, Tensor]:

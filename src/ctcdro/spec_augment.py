@@ -57,7 +57,7 @@ class SpecAugment(nn.Module):
         num_utterances, size, width = features.shape
         length = num_frames.cpu()[:, None]
         if self.time_warp:
-            features = _warped(features, _warp(length, size, self.time_warp).to(features.device))
+            features = _warped(features, _warp(length, size, self.time_warp).to(features.device, non_blocking=True))
         widest = min(self.frequency_mask_width, width)
         bands = _spans(torch.full((num_utterances, 1), width), widest, self.num_frequency_masks, width)
         stretches = _spans(length, (length * self.time_mask_ratio).long(), self.num_time_masks, size)

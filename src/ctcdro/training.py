@@ -102,19 +102,16 @@ def train_step(run: Run) -> dict[str, Any]:
     # In evaluation mode it adds losses up, as with even weights, and leaves the weights alone.
     run.objective.train(run.progress.num_batches >= config.objective.start_after)
     for number in range(num_mine):
-        batch = _next_batch(run, skipped)
-        audio, groups = batch.audio.to(accelerator.device), batch.groups.to(accelerator.device)
+        batch = _next_batch(run, skipped).to(accelerator.device)
         # Gradients are exchanged once a step, with those of the last batch.
         with accelerator.no_sync(run.forward) if number + 1 < num_mine else nullcontext():
-            output = run.forward(audio, batch.num_samples.to(accelerator.device))
-            losses = run.recogniser.losses(
-                output, batch.targets.to(accelerator.device), batch.num_labels.to(accelerator.device)
-            )
-            losses = _normalised(losses, output.num_frames, batch.num_labels.to(accelerator.device), config)
-            accelerator.backward(run.objective(losses, groups) / num_mine)
+            losses = losses_of(run, batch)
+            accelerator.backward(run.objective(losses, batch.groups) / num_mine)
         kept = losses.detach() != math.inf
-        seconds = run.durations[batch.indices].to(totals)
-        totals.index_add_(1, groups, torch.stack([kept.float(), losses.detach().where(kept, 0.0), seconds]))
+        seconds = run.durations[batch.indices].to(totals, non_blocking=True)
+        totals.index_add_(1, batch.groups, torch.stack([kept.float(), losses.detach().where(kept, 0.0), seconds]))
+    if config.batches.on_fault == "skip":
+        skipped = run.gather(skipped)
     norm = _clip(run)
     learning_rate = run.optimiser.param_groups[0]["lr"]
     run.optimiser.step()
@@ -134,6 +131,15 @@ def train_step(run: Run) -> dict[str, Any]:
         "losses": dict(zip(run.groups.names, means, strict=True)),
         **({"skipped": skipped} if skipped else {}),
     }
+
+
+def losses_of(run: Run, batch: Batch) -> Tensor:
+    """(B,) losses of a batch, normalised as configured. The host does not wait for the device."""
+    output = run.forward(batch.audio, batch.num_samples)
+    losses = run.recogniser.losses(output, batch.targets, batch.num_labels)
+    if run.config.objective.normalise == "frames":
+        return per_frame(losses, output.num_frames)
+    return per_label(losses, batch.num_labels) if run.config.objective.normalise == "labels" else losses
 
 
 def validate(run: Run, watch: Watch) -> None:
@@ -191,12 +197,6 @@ def _next_batch(run: Run, skipped: list[str]) -> Batch:
         skipped += batch.skipped
         if batch.num_utterances:
             return batch
-
-
-def _normalised(losses: Tensor, num_frames: Tensor, num_labels: Tensor, config: Config) -> Tensor:
-    if config.objective.normalise == "frames":
-        return per_frame(losses, num_frames)
-    return per_label(losses, num_labels) if config.objective.normalise == "labels" else losses
 
 
 def _clip(run: Run) -> float:

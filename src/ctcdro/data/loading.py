@@ -68,8 +68,7 @@ class Item(NamedTuple):
 class Batch(NamedTuple):
     """Utterances that are read and padded; what `torch.nn.functional.ctc_loss` and `CTCDROLoss` take as it is.
 
-    All tensors are in the memory of the host. Leave `num_samples` and `num_labels` there when you move the rest to a
-    device, lest the host wait for it.
+    All tensors are in host memory. Move them with `to`, which keeps the lengths on the host.
     """
 
     audio: Tensor
@@ -95,6 +94,16 @@ class Batch(NamedTuple):
         let it take the step with no losses, `objective(torch.zeros(0), batch.groups)`, or clean the manifest before.
         """
         return len(self.num_samples)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """Copies audio, targets and groups to a device.
+
+        Lengths and indices stay on the host: models read them, and reading from a GPU waits for all its pending work.
+        """
+        audio, targets, groups = (
+            tensor.to(device, non_blocking=True) for tensor in (self.audio, self.targets, self.groups)
+        )
+        return self._replace(audio=audio, targets=targets, groups=groups)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # On its way from a worker, every tensor takes shared memory and a file descriptor, and a third of a
