@@ -35,8 +35,8 @@ demo: $(STAMP)
 	$(BIN)/ctcdro demo
 
 # One process per core, each with one thread. The first process that crashes ends the suite, which then fails; so does a
-# test that hangs: it is stopped after 10 minutes, or after 2 hours where single tests take minutes.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 -o faulthandler_exit_on_timeout=true -o faulthandler_timeout=600
+# test that hangs: it is stopped after 30 minutes, or after 2 hours where single tests take minutes.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 -o faulthandler_exit_on_timeout=true -o faulthandler_timeout=1800
 LONG_TESTS := -o faulthandler_timeout=7200
 
 test: $(STAMP)

@@ -68,18 +68,6 @@ def test_the_trial_itself_survives_where_bfloat16_works():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="limits the instruction set of x86")
-def test_a_limit_set_after_training_is_imported_still_counts():
-    program = (
-        "import os, torch, ctcdro.training, ctcdro.sweep\n"
-        "os.environ |= {'ONEDNN_MAX_CPU_ISA': 'SSE41', 'ONEDNN_VERBOSE': '1'}\n"
-        "torch.nn.functional.conv1d(torch.ones(1, 256, 256), torch.ones(8, 256, 3))"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != bfloat16.ISA_LIMIT}
-    told = subprocess.check_output([sys.executable, "-c", program], text=True, env=environment)
-    assert "isa:Intel SSE4.1" in told
-
-
 def write_config(folder, **training):
     """Two steps."""
     values = {
@@ -94,10 +82,10 @@ def write_config(folder, **training):
     return path
 
 
-def ctcdro(*arguments, answer):
+def ctcdro(*arguments, answer, program=("-m", "ctcdro"), **variables):
     """Runs a command on a CPU for which the trial gave an answer, with any GPU hidden."""
-    environment = {**os.environ, bfloat16.VARIABLE: answer, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200"}
-    line = [sys.executable, "-m", "ctcdro", *map(str, arguments)]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", bfloat16.VARIABLE: answer, **variables}
+    line = [sys.executable, *program, *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, env=environment)
 
 
@@ -127,3 +115,29 @@ def test_a_run_in_bfloat16_trains_and_one_in_float32_does_not_ask_for_it(tmp_pat
     half, single = (first_loss(tmp_path / precision) for precision in answers)
     assert half != single
     assert half == pytest.approx(single, rel=0.05)
+
+
+# Without AMX, the limit that avoids it changes nothing; this one does. The convolution prints the one in force.
+WITH_A_LIMIT_THAT_SHOWS = """
+import atexit
+
+import torch
+
+from ctcdro import bfloat16, cli
+
+bfloat16.WITHOUT_AMX = "SSE41"
+atexit.register(torch.nn.functional.conv1d, torch.ones(1, 256, 256), torch.ones(8, 256, 3))
+cli.main()
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="needs the instruction sets of x86")
+def test_a_run_limits_the_instruction_set_before_it_is_first_used(tmp_path, unknown):
+    done = ctcdro(
+        *("train", write_config(tmp_path, precision="bf16"), "--out", tmp_path / "out"),
+        answer="without-amx",
+        program=("-c", WITH_A_LIMIT_THAT_SHOWS),
+        ONEDNN_VERBOSE="1",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "isa:Intel SSE4.1" in done.stdout
