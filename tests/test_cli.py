@@ -1,6 +1,7 @@
 """The command line, run as users run it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,9 +22,9 @@ SPOKEN = [
 ]
 
 
-def run(*arguments, cwd=None):
+def run(*arguments, **options):
     command = [sys.executable, "-c", "from ctcdro.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
 def lists(root, pattern):
@@ -108,6 +109,19 @@ def test_wrong_use_says_what_to_do(arguments, message, tmp_path, monkeypatch):
     assert message in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "o" / "train.jsonl").exists()
+
+
+def test_a_terminal_without_accents_shows_what_it_can(tmp_path):
+    """`±` and the texts of corpora are no reason to fail after the work is done."""
+    LAYOUTS[0].write(tmp_path / "corpus", SPOKEN)
+    ascii_only = {**os.environ, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": ""}
+    arguments = ARGUMENTS[LAYOUTS[0].name](tmp_path / "corpus")
+    done = run("prepare", *arguments, "--out", tmp_path / "out", env=ascii_only)
+    assert done.returncode == 0, done.stderr
+    assert "\\xb1" in done.stdout
+    (tmp_path / "out" / "train.jsonl").write_text("{}\n")
+    done = run("check", tmp_path / "out", env=ascii_only)
+    assert done.returncode == 1, done.stderr
 
 
 def test_the_copy_of_ml_superb_is_an_option(tmp_path):

@@ -1,5 +1,7 @@
 """The page is whole, escapes what data say, and tells what it is of."""
 
+import base64
+import hashlib
 import html.parser
 import json
 import re
@@ -44,12 +46,15 @@ class Reader(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.text, self.ids, self.scripts, self.addresses, self.tags = [], [], [], [], [], []
+        self.policy, self.handlers = "", []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         values = dict(attrs)
         self.ids += [values["id"]] if "id" in values else []
+        self.handlers += [key for key in values if key.startswith("on")]
+        self.policy += values["content"] if values.get("http-equiv") == "Content-Security-Policy" else ""
         self.addresses += [values[key] for key in ("src", "href") if key in values]
         if tag not in self.VOID:
             self.open.append(tag)
@@ -90,6 +95,16 @@ def test_the_page_has_every_part_and_loads_nothing(page):
     assert found.open == []
     assert all(address.startswith(("data:", "#")) for address in found.addresses)
     assert [address for address in found.addresses if address.startswith("#") and address[1:] not in found.ids] == []
+
+
+def test_the_security_policy_allows_the_scripts_of_the_page_and_no_other(page):
+    found = read(page / "page.html")
+    directives = dict(one.split(maxsplit=1) for one in found.policy.split("; "))
+    assert directives["default-src"] == "'none'"
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in found.scripts[-2:]]
+    assert directives["script-src"].split() == [f"'sha256-{one}'" for one in hashes]
+    assert "\r" not in "".join(found.scripts[-2:]), "browsers hash scripts with other line ends"
+    assert found.handlers == []
 
 
 def test_figures_are_embedded_as_data_and_plotly_once(page):

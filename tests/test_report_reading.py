@@ -1,7 +1,9 @@
 """Run folders become results; what is missing is told with the command that makes it."""
 
 import json
+import shlex
 import shutil
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -58,13 +60,33 @@ def test_runs_of_the_same_name_are_called_by_more_of_their_paths(tmp_path, datas
 
 def test_an_unfinished_run_is_refused_with_the_command_that_goes_on(run):
     shutil.rmtree(run.model)
-    with pytest.raises(ValueError, match=r"run: not finished; go on with `ctcdro train .*config.yaml --out .*run`"):
+    with pytest.raises(ValueError, match=r"run: not finished; resume it with `ctcdro train .*config.yaml --out .*run`"):
         read_runs([run.path])
 
 
 def test_a_run_without_scores_is_refused_with_the_command_that_makes_them(run):
     with pytest.raises(ValueError, match=r"scores/dev.json is not there; first `ctcdro evaluate .*run --split dev`"):
         read_runs([run.path], "dev")
+
+
+def test_commands_can_be_pasted_whatever_a_folder_is_called(run, tmp_path):
+    name = "my run; rm -rf $HOME `x` 'y'"
+    run.path.rename(tmp_path / name)
+    with pytest.raises(ValueError, match="is not there; first `ctcdro evaluate") as refused:
+        read_runs([tmp_path / name], "dev")
+    command = str(refused.value).partition("first `")[2].removesuffix("`.")
+    assert shlex.split(command) == ["ctcdro", "evaluate", str(tmp_path / name), "--split", "dev"]
+
+
+def test_a_run_json_that_would_fill_the_memory_is_refused_by_name(run):
+    run.run.write_text('{"a": [' + "{}," * 20_000_000 + "{}]}")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"run\.json: larger than 16,777,216 bytes"):
+            read_runs([run.path])
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_scores_of_a_beam_search_are_of_the_same_utterances(run, tmp_path):

@@ -5,6 +5,8 @@ Modules that take long to import are imported by the commands that use them, so 
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -88,6 +90,7 @@ def check(
 
 def main() -> None:
     """Runs a command. What is wrong with input comes as one line; anything else is a fault of ours, with traceback."""
+    _write_any_text()
     try:
         with losses_told():
             app()
@@ -97,6 +100,13 @@ def main() -> None:
         if error.code == INTERRUPTED:
             _end("stopped. The same command goes on where it can.", INTERRUPTED)
         raise
+
+
+def _write_any_text() -> None:
+    """Shows characters that the terminal does not have as `\\u0159`, instead of failing after the work is done."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _end(message: str, code: int) -> NoReturn:

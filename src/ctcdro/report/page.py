@@ -2,12 +2,15 @@
 
     write_report(["run1", "run2"], "page.html", figures="figures", tables="tables")
 
-What one can rely on: the file needs no other; every text from data is escaped; the same runs give the same page. What
+What one can rely on: the file needs no other; every text from data is escaped, and the page's security policy runs no
+script but its two; the same runs give the same page. What
 is measured is read from the run folders, and worked out by `metrics` and `significance`.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -94,6 +97,7 @@ def write_report(
         lstrip_blocks=True,
     )
     environment.filters["data"] = _json_in_html
+    environment.filters["source_hash"] = _source_hash
     page = environment.get_template("page.html.jinja").render(
         **content,
         worst=_worst(study, num_worst, audio),
@@ -222,6 +226,11 @@ def _tables(content: dict[str, Any]) -> Iterable[Table]:
     for value in content.values():
         for one in value if isinstance(value, list) else [value]:
             yield from (part for part in (one if isinstance(one, tuple) else (one,)) if isinstance(part, Table))
+
+
+def _source_hash(script: str) -> str:
+    """What a Content-Security-Policy allows a script by."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _json_in_html(value: Any) -> Any:

@@ -7,6 +7,7 @@ that has been moved takes nothing but its lengths, its audio and its kinship to 
 
 from __future__ import annotations
 
+import shlex
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -184,7 +185,8 @@ def _names(folders: Sequence[Path]) -> list[str]:
 def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, split: str) -> RunResult:
     path = folder.path
     if not folder.is_finished:
-        raise ValueError(f"{path}: not finished; go on with `ctcdro train {folder.config} --out {path}`.")
+        command = shlex.join(["ctcdro", "train", str(folder.config), "--out", str(path)])
+        raise ValueError(f"{path}: not finished; resume it with `{command}`.")
     for needed in (folder.scores(split), folder.predictions(split)):
         if not needed.is_file():
             raise ValueError(f"{needed} is not there; first `{_evaluate(path, split)}`.")
@@ -208,8 +210,8 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
 
 def _evaluate(path: Path, split: str) -> str:
     """The command that scores a run."""
-    beam = " --beam-size 16" if split.endswith(BEAM) else ""
-    return f"ctcdro evaluate {path} --split {split.removesuffix(BEAM)}{beam}"
+    beam = ["--beam-size", "16"] if split.endswith(BEAM) else []
+    return shlex.join(["ctcdro", "evaluate", str(path), "--split", split.removesuffix(BEAM), *beam])
 
 
 def _weights(folder: RunFolder) -> Weights:
@@ -231,20 +233,16 @@ def _weights(folder: RunFolder) -> Weights:
 
 def _pace(folder: RunFolder, about: dict[str, Any]) -> Pace:
     steps = [
-        record
+        (record["audio_seconds"], record["seconds"])
         for record in read_lines(folder.log)
         if is_number(record.get("audio_seconds")) and is_number(record.get("seconds"))
     ]
-    seconds = about.get("seconds", steps[-1]["seconds"] if steps else None)
-    speeds = [
-        following["audio_seconds"] / (following["seconds"] - one["seconds"])
-        for one, following in pairwise(steps)
-        if following["seconds"] > one["seconds"]
-    ]
+    seconds = about.get("seconds", steps[-1][1] if steps else None)
+    speeds = [audio / (after - before) for (_, before), (audio, after) in pairwise(steps) if after > before]
     return Pace(
         about.get("steps", len(steps) or None),
         seconds,
-        sum(record["audio_seconds"] for record in steps) if steps else None,
+        sum(audio for audio, _ in steps) if steps else None,
         statistics.median(speeds) if speeds else None,
     )
 
