@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from ctcdro.checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
+from ctcdro.checkpoints import Checkpoint, flattened, has_checkpoints, load_checkpoint, restored, save_checkpoint
 
 
 def checkpoint(step):
@@ -117,3 +117,42 @@ def test_the_state_of_an_optimiser_survives(tmp_path):
     assert tuple(other.param_groups[0]["betas"]) == (0.9, 0.98)
     for one, two in zip(optimiser.state.values(), other.state.values(), strict=True):
         assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_folders_of_others_are_neither_read_nor_removed_nor_renamed(tmp_path, caplog):
+    (tmp_path / "stray.txt").touch()
+    for name in ("1", "2019", "000000001", "000000007", ".000000003", "999999999"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "photo.jpg").write_text(name)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "values.json").touch()
+    (tmp_path / "000000002").symlink_to("elsewhere")
+    before = sorted(tmp_path.rglob("*"))
+    with caplog.at_level(logging.WARNING):
+        assert load_checkpoint(tmp_path) is None
+    assert not has_checkpoints(tmp_path)
+    for step in (4, 5, 6):
+        save_checkpoint(tmp_path, checkpoint(step), keep=1)
+    assert [path for path in before if not path.exists()] == []
+    assert load_checkpoint(tmp_path).step == 6
+    with pytest.raises(OSError, match="not empty"):
+        save_checkpoint(tmp_path, checkpoint(7))
+    assert load_checkpoint(tmp_path).step == 6
+    assert caplog.text == ""
+
+
+def test_a_stray_file_in_a_checkpoint_does_not_hide_it(tmp_path):
+    save_checkpoint(tmp_path, checkpoint(1))
+    (tmp_path / "000000001" / ".DS_Store").touch()
+    assert load_checkpoint(tmp_path).step == 1
+    save_checkpoint(tmp_path, checkpoint(2), keep=1)
+    assert [path.name for path in (tmp_path / "000000001").iterdir()] == [".DS_Store"]
+
+
+def test_a_link_to_another_folder_is_refused(tmp_path):
+    (tmp_path / "photos" / "000000001").mkdir(parents=True)
+    (tmp_path / "checkpoints").symlink_to("photos")
+    for use in (load_checkpoint, has_checkpoints, lambda folder: save_checkpoint(folder, checkpoint(1))):
+        with pytest.raises(ValueError, match="checkpoints is a symbolic link to photos"):
+            use(tmp_path / "checkpoints")
+    assert (tmp_path / "photos" / "000000001").exists()

@@ -145,6 +145,17 @@ def test_features_are_computed_once_and_anew_where_audio_changed(dataset, encode
     assert len(list(cache.folder.rglob("*.npy"))) == len(manifest) + 1
 
 
+def test_features_that_a_power_cut_shortened_are_computed_again(dataset, encoder, tmp_path):
+    """Files of features are not flushed to the disk; what is left of one is empty, or some whole pages."""
+    manifest, _, _, cache = filled(dataset, encoder, tmp_path)
+    path = cache.path(manifest[0])
+    whole = path.read_bytes()
+    for size in range(0, len(whole), 4096):
+        path.write_bytes(whole[:size])
+        cache.fill(manifest)
+        assert path.read_bytes() == whole
+
+
 def test_another_encoder_or_head_has_other_files(dataset, folders, tmp_path):
     names = ["whisper, encoder alone", "wav2vec2"]
     found = {filled(dataset, folders[name], tmp_path)[3].folder for name in names}

@@ -2,12 +2,13 @@
 
 import gzip
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from ctcdro import files
-from ctcdro.files import numbered_lines, write_bytes_whole, written_together, written_whole
+from ctcdro.files import numbered_lines, read_json, write_bytes_whole, written_together, written_whole
 
 
 def test_lines_keep_their_numbers_where_some_are_blank(tmp_path):
@@ -79,3 +80,37 @@ def test_a_disk_that_is_full_at_the_very_end_changes_nothing(tmp_path, monkeypat
     with pytest.raises(OSError, match="No space left"):
         write_all([tmp_path / name for name in "abc"], fail=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_more_blank_lines_than_any_list_has_are_refused_at_once(tmp_path):
+    """Packed, two hundred million are two hundred kilobytes."""
+    with gzip.open(tmp_path / "a.jsonl.gz", "wb", compresslevel=1) as file:
+        for _ in range(20):
+            file.write(b"\n" * 10_000_000)
+    lines = numbered_lines(tmp_path / "a.jsonl.gz")
+    with pytest.raises(ValueError, match=r"a\.jsonl\.gz:1000001: more than 1,000,000 blank lines"):
+        next(lines)
+
+
+def test_a_json_file_that_is_too_large_is_not_read(tmp_path):
+    (tmp_path / "run.json").touch()
+    os.truncate(tmp_path / "run.json", 10_000_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"run\.json: larger than 16,777,216 bytes, so it is not read"):
+            read_json(tmp_path / "run.json")
+        assert tracemalloc.get_traced_memory()[1] < 3 * 2**24
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", ["[" + "{}," * 2_000_000 + "{}]", "[" * 2_000_000, "[" + "0," * 2_000_000 + "0]"])
+def test_json_of_many_values_in_few_bytes_is_refused(text, tmp_path):
+    (tmp_path / "a.json").write_text(text)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"a\.json: not JSON \(more than 1,000,000 values\)"):
+            read_json(tmp_path / "a.json")
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()

@@ -59,6 +59,19 @@ def test_another_dataset_does_not_get_the_audio_of_the_one_before(tmp_path):
         assert Path(done.manifests["train"][0].audio_filepath).read_bytes() == rows[0]["audio"]["bytes"]
 
 
+def test_audio_that_a_power_cut_shortened_is_written_again_and_leftovers_are_removed(tmp_path):
+    rows = [{"audio": noise(0), "text": "ahoj", "language": "ces"}]
+    save_rows(tmp_path / "hub", rows)
+    audio = []
+    for _ in range(2):
+        done = prepare(read_huggingface(str(tmp_path / "hub"), tmp_path / "out"), tmp_path / "out", {})
+        audio.append(Path(done.manifests["train"][0].audio_filepath))
+        assert [path.read_bytes() for path in audio[0].parent.iterdir()] == [rows[0]["audio"]["bytes"]]
+        audio[0].write_bytes(b"")
+        audio[0].with_name(f".a.wav.{'0' * 32}.ctcdro-new").touch()
+    assert audio[0] == audio[1]
+
+
 def test_a_dataset_without_splits_is_for_training(tmp_path):
     import datasets
 

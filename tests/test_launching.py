@@ -1,11 +1,11 @@
 """Jobs on this machine, in real processes."""
 
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,8 @@ import cloudpickle
 import pytest
 import torch
 
+from ctcdro import launching
+from ctcdro.folders import lock_folder
 from ctcdro.launching import Place, Progress, launch
 
 # Jobs cannot import this file.
@@ -79,7 +81,7 @@ def test_a_failure_hinders_no_other_and_has_its_last_lines(tmp_path):
     [failure] = launch(tasks, tmp_path / "logs", Place(num_jobs=1), states.append)
     assert (tmp_path / "good").exists()
     assert failure.name == "bad"
-    assert failure.last_lines[-2:] == ["ValueError: no disk", "no paper"]
+    assert failure.last_lines == ["no disk", "no paper"]
     assert "no paper" in failure.log.read_text()
     assert [task.name for task in states[-1].done] == ["good"]
 
@@ -116,15 +118,14 @@ def test_signals_do_what_ctrl_c_does(tmp_path, number):
 
 def test_no_two_processes_work_on_one_task(tmp_path):
     """A job waits for one that outlived its command, and finds the task done."""
-    (tmp_path / "logs" / "task").mkdir(parents=True)
-    with open(tmp_path / "logs" / "task" / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with ExitStack() as outlives:
+        outlives.enter_context(lock_folder(tmp_path / "logs" / "task"))
 
         def finish_elsewhere(state):
             log = [path for path in (tmp_path / "logs" / "task").glob("*.out") if "Loading" in path.read_text()]
             if log and not (tmp_path / "task").exists():
                 (tmp_path / "task").write_text("elsewhere")
-                fcntl.flock(lock, fcntl.LOCK_UN)
+                outlives.close()
 
         assert launch([Writes(tmp_path / "task")], tmp_path / "logs", watch=finish_elsewhere) == []
     assert (tmp_path / "task").read_text() == "elsewhere"
@@ -153,7 +154,7 @@ class Task:
 signal.signal(signal.SIGUSR2, queue_again)
 _Work(Task(), sys.argv[1], 1, None)()
 """
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "lock")], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
     assert (done.returncode, done.stdout.split("\n")) == (3, ["checkpoint", "queued again", ""]), done.stderr
 
 
@@ -171,6 +172,74 @@ def test_what_slurm_refuses_is_told(tmp_path, monkeypatch, answer):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(ValueError, match="task could not be submitted"):
         launch([Writes(tmp_path / "task")], tmp_path / "logs", Place("slurm", partition="none"))
+
+
+def write_program(folder, name, lines):
+    (folder / name).write_text(f"#!/bin/sh\n{lines}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """Programs that answer as Slurm does without accounting; the queue is a file, and a job is a line of it."""
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    write_program(folder, "srun", "exit 0")
+    write_program(folder, "sacct", "echo Slurm accounting storage is disabled >&2; exit 1")
+    write_program(folder, "sbatch", f"echo 7 >> {folder}/queue; echo Submitted batch job 7")
+    write_program(folder, "squeue", f"echo asked >> {folder}/asked; cat {folder}/queue")
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setattr(launching, "ASK_QUEUE_EVERY", 0.0)
+    monkeypatch.setattr(launching, "GONE_AFTER", 1.0)
+    monkeypatch.setattr(launching, "SHARED_FILES_WITHIN", 0.0)
+    return folder
+
+
+def num_asked(slurm):
+    return len((slurm / "asked").read_text().splitlines()) if (slurm / "asked").exists() else 0
+
+
+def test_a_job_that_was_canceled_in_the_queue_has_failed(tmp_path, slurm):
+    def cancel(state):
+        if num_asked(slurm) == 3:
+            (slurm / "queue").write_text("")
+
+    [failure] = launch([Writes(tmp_path / "task")], tmp_path / "logs", Place("slurm"), cancel)
+    assert failure.name == "task"
+    assert failure.last_lines == ["It ended without a message: was it killed or canceled?"]
+    assert num_asked(slurm) > 3
+
+
+def test_a_queue_that_does_not_answer_or_forgets_for_a_moment_says_nothing_about_jobs(tmp_path, slurm):
+    queue = launching._SlurmQueue()
+    (slurm / "queue").write_text("7\n8\n")
+    assert queue.gone(["7", "8", "9"]) == set()
+    time.sleep(1.1)
+    assert queue.gone(["7", "8", "9"]) == {"9"}
+    (slurm / "queue").write_text("8\n")
+    assert queue.gone(["7", "8"]) == set()
+    (slurm / "queue").unlink()  # from here on it fails
+    time.sleep(1.1)
+    assert queue.gone(["7", "8"]) == set()
+    (slurm / "queue").write_text("7\n")
+    assert queue.gone(["7", "8"]) == set()
+
+
+def test_slurm_is_asked_now_and_then_only(slurm, monkeypatch):
+    monkeypatch.setattr(launching, "ASK_QUEUE_EVERY", 600.0)
+    queue = launching._SlurmQueue()
+    for _ in range(5):
+        assert queue.gone(["7"]) == set()
+    assert num_asked(slurm) == 1
+
+
+def test_the_kind_of_an_unexpected_error_is_part_of_its_message():
+    traceback = ["Traceback (most recent call last):", '  File "a.py", line 1, in b', "    {}['c']", "    ~~^^^^^"]
+    assert launching._message([*traceback, "KeyError: 'c'"]) == ["KeyError: 'c'"]
+    assert launching._message([*traceback, "ctcdro.data.audio.AudioError: a.wav: broken"]) == ["a.wav: broken"]
+    assert launching._message(["slurmstepd: error: CANCELLED"]) == ["slurmstepd: error: CANCELLED"]
+    assert launching._message(traceback) == []
+    assert launching._message([]) == []
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import multiprocessing
 import tracemalloc
 from collections import Counter
 
@@ -96,9 +97,12 @@ def test_what_is_there_stays_until_all_is_read(tmp_path):
         prepare(items, tmp_path / "out", {})
     assert (tmp_path / "out" / "train.jsonl").read_bytes() == before
     (tmp_path / "away.wav").rename(tmp_path / "1.wav")
-    (tmp_path / "out" / ".train.jsonl.123").write_text("left by a run that was killed")
+    (tmp_path / "out" / f".train.jsonl.{'0' * 32}.ctcdro-new").write_text("left by a run that was killed")
+    (tmp_path / "out" / ".train.jsonl.mine").write_text("of somebody else")
     prepare(items[:1], tmp_path / "out", {})
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        ".lock",
+        ".train.jsonl.mine",
         "dataset.json",
         "dropped.jsonl",
         "train.jsonl",
@@ -282,3 +286,35 @@ def test_a_line_takes_some_bytes(tmp_path):
 
     few, many = 2_000, 10_000
     assert held(many) - held(few) < 60 * (many - few)
+
+
+def test_of_two_processes_that_prepare_one_folder_one_is_refused_and_no_split_is_lost(tmp_path):
+    """With other splits and options each, as two commands that were given by mistake."""
+    processes = multiprocessing.get_context("fork")
+    for number in range(3):
+        write_audio(tmp_path / f"{number}.wav", 1.0)
+    for attempt in range(20):
+        out, start, told = tmp_path / f"out{attempt}", processes.Barrier(2), processes.SimpleQueue()
+
+        def work(other, out=out, start=start, told=told):
+            items = [listed(tmp_path, 0), *(listed(tmp_path, n % 3, split=other) for n in range(50))]
+            start.wait()
+            try:
+                prepare(items, out, {"other": other}, profile="none")
+                told.put((other, "done"))
+            except (ValueError, OSError) as error:
+                told.put((other, str(error)))
+
+        both = [processes.Process(target=work, args=(other,)) for other in ("dev", "test")]
+        for process in both:
+            process.start()
+        for process in both:
+            process.join()
+        ends = dict(told.get() for _ in both)
+        [winner] = [other for other, end in ends.items() if end == "done"]
+        [refused] = [end for end in ends.values() if end != "done"]
+        assert "another process is writing to this folder" in refused or "was made otherwise" in refused
+        names = {path.name for path in out.iterdir()}
+        assert names == {".lock", "dataset.json", "dropped.jsonl", "train.jsonl", f"{winner}.jsonl"}
+        assert json.loads((out / "dataset.json").read_text())["other"] == winner
+        assert len(Manifest.read(out / f"{winner}.jsonl")) == 50

@@ -1,6 +1,5 @@
 """A small sweep, of which a run fails; the same command, which repeats it; and the rule that chooses."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ import yaml
 
 from ctcdro.checkpoints import Checkpoint, save_checkpoint
 from ctcdro.cli_sweep import sweep_table
+from ctcdro.folders import lock_folder
 from ctcdro.metrics import score
 from ctcdro.runfolder import RunFolder, write_json
 from ctcdro.sweep import Row, SweepFolder, Tried, _claim, _search, select, sweep
@@ -143,6 +143,7 @@ def mistaken(tmp_path):
     dataset = write_dataset(tmp_path / "data", num_train=1, num_dev=1)
     folder = SweepFolder(tmp_path / "sweep")
     config = parse_sweep(values(dataset))
+    folder.path.mkdir()
     _claim(config, folder)
     run = folder.run(config.grid()[0], seed=0)
     run.path.mkdir(parents=True)
@@ -167,12 +168,9 @@ def test_a_sweep_with_a_checkpoint_or_a_model_may_not(mistaken):
 
 
 def test_a_sweep_whose_runs_are_at_work_may_not(mistaken):
-    lock = mistaken.folder.logs / mistaken.run.path.name / "lock"
-    lock.parent.mkdir(parents=True)
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(ValueError, match=r"run\.model\.head was linear, now it is convolution"):
-            _claim(mistaken.right, mistaken.folder)
+    refused = pytest.raises(ValueError, match=r"run\.model\.head was linear, now it is convolution")
+    with lock_folder(mistaken.folder.logs / mistaken.run.path.name), refused:
+        _claim(mistaken.right, mistaken.folder)
     _claim(mistaken.right, mistaken.folder)
 
 

@@ -2,6 +2,8 @@
 
 import hashlib
 import importlib.util
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -127,14 +129,24 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, tmp_path, sent):
     process.communicate()
     assert process.returncode != 0
     assert not list(tmp_path.glob("*.jsonl"))
-    (tmp_path / "audio" / "ces" / ".ces-0.wav.123").write_bytes(b"half")  # as a killed worker would leave it
+    (tmp_path / "audio" / "ces" / f".ces-0.wav.{'0' * 32}.ctcdro-new").write_bytes(
+        b"half"
+    )  # as a killed worker would leave it
+    make_corpus(tmp_path, RECIPES)
+    assert digests(tmp_path) == digests(corpus[0])
+
+
+def test_audio_that_a_power_cut_shortened_is_made_again(corpus, tmp_path):
+    shutil.copytree(corpus[0], tmp_path, dirs_exist_ok=True)
+    for path, size in zip(sorted(tmp_path.rglob("*.wav")), (0, 44, 4096), strict=False):
+        os.truncate(path, size)
     make_corpus(tmp_path, RECIPES)
     assert digests(tmp_path) == digests(corpus[0])
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path):
     def track(iterable, description, total):
-        with pytest.raises(RuntimeError, match="another process is making a corpus here"):
+        with pytest.raises(ValueError, match="another process is writing to this folder"):
             make_corpus(tmp_path, RECIPES)
         return iterable
 

@@ -141,7 +141,7 @@ def test_a_folder_takes_one_run_at_a_time(dataset, tmp_path):
     def another(record):
         command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "run" / "config.yaml"), "--out"]
         done = subprocess.run([*command, str(tmp_path / "run")], capture_output=True, text=True, env=ONE_THREAD)
-        assert "another process is at work here" in done.stderr
+        assert "another process is writing to this folder" in done.stderr
         raise InterruptedRunError
 
     with pytest.raises(InterruptedRunError):

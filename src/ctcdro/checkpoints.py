@@ -5,7 +5,7 @@
     000000480/sha256sums               digests of both, as the command `sha256sum -c` reads them
 
 No pickle is written or read. A folder takes its name when all is on the disk; should it be damaged later, the digests
-tell, and the checkpoint before it is used.
+tell, and the checkpoint before it is used. Old checkpoints are removed; folders that hold any other file are not.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import json
 import logging
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from .files import read_json
+from .files import flush_to_disk, read_json
+from .folders import refuse_link
 from .tensors import load_tensors, save_tensors
 
 logger = logging.getLogger(__name__)
@@ -43,10 +44,12 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
 
     Raises:
         OSError: if it cannot be written; those that are there stay.
+        ValueError: if `folder` is a symbolic link, which could lead to folders of other programs.
     """
+    refuse_link(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob(".[0-9]*"):
-        shutil.rmtree(leftover)  # of a run that was killed
+    for leftover in _folders(folder, r"\.[0-9]{9,}"):  # of a run that was killed
+        _remove(leftover)
     unfinished = folder / f".{checkpoint.step:09d}"
     unfinished.mkdir()
     try:
@@ -55,19 +58,25 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
         (unfinished / VALUES).write_text(json.dumps(values), encoding="utf-8")
         (unfinished / DIGESTS).write_text(_digests(unfinished), encoding="utf-8")
         for path in (unfinished / TENSORS, unfinished / VALUES, unfinished / DIGESTS, unfinished):
-            _flush(path)
+            flush_to_disk(path)
         final = folder / unfinished.name[1:]
-        if final.exists():  # damaged, or it would not be made again
-            shutil.rmtree(final)
+        if final in _folders(folder):  # damaged, or it would not be made again
+            _remove(final)
         os.replace(unfinished, final)
-        _flush(folder)
+        flush_to_disk(folder)
     except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        with suppress(OSError):
+            _remove(unfinished)
         raise
     sound = [path for path in _folders(folder) if int(path.name) <= checkpoint.step]
     for path in _folders(folder):  # those of later steps were damaged, or this one would not be made again
         if path not in sound[:keep]:
-            shutil.rmtree(path)
+            _remove(path)
+
+
+def has_checkpoints(folder: Path) -> bool:
+    """Whether there is a checkpoint, valid or damaged."""
+    return bool(_folders(folder))
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
@@ -88,11 +97,32 @@ def _sound(folder: Path) -> Iterator[Checkpoint]:
             logger.warning("Checkpoint %s is damaged and passed over: %s", path, error)
 
 
-def _folders(folder: Path) -> list[Path]:
-    """Checkpoints, the newest first."""
-    return sorted(
-        (path for path in folder.glob("*") if re.fullmatch("[0-9]+", path.name)), key=lambda path: -int(path.name)
-    )
+def _folders(folder: Path, names: str = "[0-9]{9,}") -> list[Path]:
+    """Checkpoints, the newest first.
+
+    Raises:
+        ValueError: if `folder` is a symbolic link.
+    """
+    refuse_link(folder)
+    found = [path for path in folder.glob("*") if re.fullmatch(names, path.name) and _is_ours(path)]
+    return sorted(found, key=lambda path: -int(path.name.lstrip(".")))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a folder was written here: it has nothing but files of a checkpoint, or those that no other program
+    writes."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    names = {one.name for one in path.iterdir()}
+    return names <= {TENSORS, VALUES, DIGESTS} or names >= {TENSORS, VALUES, DIGESTS}
+
+
+def _remove(path: Path) -> None:
+    """Removes the files of a checkpoint, and its folder if that is all there was."""
+    for name in (TENSORS, VALUES, DIGESTS):
+        (path / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        path.rmdir()
 
 
 def _digests(folder: Path) -> str:
@@ -101,15 +131,6 @@ def _digests(folder: Path) -> str:
         with open(folder / name, "rb") as file:
             lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
     return "".join(lines)
-
-
-def _flush(path: Path) -> None:
-    """To the disk, so that a name is not there before its content, should the machine fail."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def flattened(state: Mapping[str, Any], prefix: str) -> tuple[dict[str, Tensor], Any]:

@@ -313,7 +313,7 @@ def synthetic(
     )
     try:
         manifests = make_corpus(out, recipes, seed, num_workers, overwrite, track=progress)
-    except RuntimeError as error:  # of eSpeak NG, or of two commands at once
+    except RuntimeError as error:  # of eSpeak NG
         raise ValueError(str(error)) from error
     statistics = {split: by_language(manifest) for split, manifest in manifests.items()}
     dataset_shown(Prepared(out, statistics, {}, []))

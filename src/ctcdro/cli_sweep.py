@@ -114,7 +114,7 @@ def demo(
                 track=progress,
                 watch=shown,
             )
-        except RuntimeError as error:  # of eSpeak NG, or of two commands at once
+        except RuntimeError as error:  # of eSpeak NG
             raise ValueError(str(error)) from error
     _end_if_failed(done.failures)
     table_shown(done.rows)
@@ -173,8 +173,9 @@ def _end_if_failed(failures: Sequence[Failure]) -> None:
     if not failures:
         return
     for failure in failures:
-        typer.echo(f"{failure.name} failed:", err=True)
-        for line in failure.last_lines:
+        first, *others = failure.last_lines
+        typer.echo(f"{failure.name} failed: {escaped(first)}", err=True)
+        for line in others:
             typer.echo(f"  {escaped(line)}", err=True)
         typer.echo(f"  Log: {failure.log}", err=True)
     typer.echo(f"{len(failures)} failed. The same command repeats what is not finished, and nothing else.", err=True)

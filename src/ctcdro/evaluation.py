@@ -20,6 +20,7 @@ from .data.audio import AudioError, read_audio
 from .decoding import decode, recognised
 from .feature_cache import FeatureCache, speech_dataset
 from .files import PathLike
+from .folders import lock_folder, refuse_link, remove_leftovers
 from .metrics import PROFILES, Scores, score
 from .model import Output, Recogniser, load
 from .progress import Track, untracked
@@ -62,6 +63,8 @@ def evaluate(
         raise ValueError(f"`profile` must be one of {', '.join(PROFILES)}; got {profile!r}.")
     if not folder.is_finished:
         raise ValueError(f"{folder.path}: no model in it; finish the run first, with the command that started it.")
+    for path in (folder.predictions(split), folder.scores(split)):
+        refuse_link(path.parent)
     config = None if dataset is not None and not folder.config.exists() else read_config(folder.config)
     own = config.dataset if config else None
     path = Path(dataset or own or ".") / f"{split}.jsonl"
@@ -96,10 +99,13 @@ def evaluate(
         )
     is_own = own is None or own.resolve() == path.parent.resolve()
     name = written_as(split, beam, None if is_own else path.parent)
-    folder.predictions(name).parent.mkdir(parents=True, exist_ok=True)
-    write_predictions(folder.predictions(name), decoded.predictions)
     about = {"skipped": len(decoded.skipped)} | ({} if beam is None else {"beam_search": beam.settings})
-    write_json(folder.scores(name), scores.to_record() | about)
+    with lock_folder(folder.path, wait=True):  # the scores are those of the predictions, whoever else evaluates
+        for path in (folder.predictions(name), folder.scores(name)):
+            path.parent.mkdir(exist_ok=True)
+            remove_leftovers(path.parent)
+        write_predictions(folder.predictions(name), decoded.predictions)
+        write_json(folder.scores(name), scores.to_record() | about)
     return scores
 
 

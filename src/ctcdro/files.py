@@ -1,9 +1,13 @@
-"""Files: lines with their numbers, so that errors can name the place; JSON that comes from others; and files that
-appear whole or not at all."""
+"""Files: lines with their numbers, so that errors can name the place; JSON from untrusted sources; atomic writes.
+
+A file that is written here gets its name when all of it is on the disk, or not at all: content is flushed before the
+rename, and the folder after it. `write_bytes_whole` alone does not flush.
+"""
 
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import json
 import os
@@ -20,8 +24,18 @@ PathLike: TypeAlias = str | os.PathLike[str]
 # Bytes. A file without ends of lines, which may be packed a thousandfold, would otherwise take all the memory there is.
 LONGEST_LINE = 2**24
 
+# Of a file. A packed file of a few kilobytes can hold hundreds of millions.
+MOST_BLANK_LINES = 1_000_000
+
 # Of JSON. Python ends where a thousand calls are within each other; so deep, a value could be read and not be shown.
 MOST_LEVELS = 100
+
+# Bytes of a JSON file, and values in it: an empty object takes three bytes in a file and 72 in memory.
+LARGEST_JSON = 2**24
+MOST_VALUES = 1_000_000
+
+# What the names of unfinished files and folders end with; `folders.remove_leftovers` knows them by it.
+UNFINISHED = ".ctcdro-new"
 
 
 def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
@@ -29,7 +43,8 @@ def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     byte order mark; a name that ends in .gz is unpacked.
 
     Raises:
-        ValueError: naming the file and the line that is not UTF-8 text or too long, or where packed data are damaged.
+        ValueError: naming the file and the line that is not UTF-8 text or too long, or where packed data are damaged;
+            or if there are more than `MOST_BLANK_LINES` blank lines.
     """
     for number, line in numbered_bytes(path):
         try:
@@ -42,21 +57,27 @@ def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
 
 def numbered_bytes(path: PathLike) -> Iterator[tuple[int, bytes]]:
     """As `numbered_lines`, not decoded yet, so that one bad line need not end the reading."""
-    number = 0
+    number = num_blank = 0
     with gzip.open(path, "rb") if os.fspath(path).endswith(".gz") else open(path, "rb") as file:
         try:
             for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
                 if len(line) > LONGEST_LINE:
                     raise ValueError(f"{os.fspath(path)}:{number}: a line of more than {LONGEST_LINE:,} bytes")
                 line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                if line := line.rstrip(b"\r\n"):
-                    yield number, line
+                if not line.isspace() and line:
+                    yield number, line.rstrip(b"\r\n")
+                    continue
+                num_blank += 1
+                if num_blank > MOST_BLANK_LINES:
+                    raise ValueError(f"{os.fspath(path)}:{number}: more than {MOST_BLANK_LINES:,} blank lines")
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{os.fspath(path)}:{number + 1}: damaged gzip data ({error})") from error
 
 
 def parse_json(text: str) -> Any:
     """The value that a text has in JSON.
+
+    It has at most `MOST_VALUES` values, which are counted by brackets and commas, also those within strings.
 
     Example:
         >>> parse_json('{"a": [1, null]}')
@@ -68,6 +89,8 @@ def parse_json(text: str) -> Any:
     Raises:
         ValueError: saying why there is none; also where others could read it and could not go on with it.
     """
+    if text.count("[") + text.count("{") + text.count(",") > MOST_VALUES:
+        raise ValueError(f"more than {MOST_VALUES:,} values")
     try:
         value = json.loads(text)
     except RecursionError as error:
@@ -103,10 +126,12 @@ def read_json(path: PathLike) -> Any:
     """The value in a file of JSON.
 
     Raises:
-        ValueError: naming the file, if it holds something else.
+        ValueError: naming the file, if it holds something else, or has more than `LARGEST_JSON` bytes.
     """
     with open(path, "rb") as file:
-        content = file.read()
+        content = file.read(LARGEST_JSON + 1)
+    if len(content) > LARGEST_JSON:
+        raise ValueError(f"{os.fspath(path)}: larger than {LARGEST_JSON:,} bytes, so it is not read. Remove it.")
     try:
         return parse_json(content.decode())
     except ValueError as error:
@@ -149,33 +174,56 @@ def written_together(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
             files = [stack.enter_context(_text_file(unfinished)) for unfinished, _ in names]
             yield files
             wanted = [name for name, file in zip(names, files, strict=True) if not file.closed]
-        # All is on its way to the disk: that it is full was told before this.
+        for unfinished, _ in wanted:  # a full disk shows here at the latest, before any file gets its name
+            flush_to_disk(unfinished)
         for unfinished, path in wanted:
             os.replace(unfinished, path)
+        for parent in {path.parent for _, path in wanted}:
+            flush_to_disk(parent)
     finally:
         for unfinished, _ in names:
             unfinished.unlink(missing_ok=True)
 
 
 def write_bytes_whole(path: PathLike, content: bytes) -> None:
-    """Writes a binary file that takes its name only when all is written."""
-    with _taking_its_name_last(path) as unfinished:
+    """Writes a binary file that takes its name only when all is written.
+
+    It is not flushed to the disk, which would take ten times as long for many small files. After a power cut the file
+    may be too short: callers must check the size, and be able to make it again.
+    """
+    with _taking_its_name_last(path, flush=False) as unfinished:
         unfinished.write_bytes(content)
 
 
+def flush_to_disk(path: PathLike) -> None:
+    """Waits until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # file systems that cannot flush folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
-def _taking_its_name_last(path: PathLike) -> Iterator[Path]:
+def _taking_its_name_last(path: PathLike, flush: bool = True) -> Iterator[Path]:
     unfinished = _unfinished(path)
     try:
         yield unfinished
+        if flush:
+            flush_to_disk(unfinished)
         os.replace(unfinished, path)
+        if flush:
+            flush_to_disk(Path(path).parent)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
 def _unfinished(path: PathLike) -> Path:
     path = Path(path)
-    return path.with_name(f".{path.name}.{uuid4().hex}")  # processes of other machines may have the same number
+    return path.with_name(f".{path.name}.{uuid4().hex}{UNFINISHED}")  # machines may have processes of equal numbers
 
 
 def _text_file(path: Path) -> IO[str]:

@@ -4,35 +4,43 @@
 
 What one can rely on: a task that is done is not begun again, and no two processes work on the same one, whoever started
 them. One that fails hinders no other. Ctrl-C, SIGTERM and SIGHUP reach all jobs as SIGTERM, and are waited for; a job
-that a cluster takes away is queued again. Whether a task is done is asked of the task, not of the job.
+that a cluster takes away is queued again. Whether a task is done is asked of the task, not of the job. A job of Slurm
+that leaves the queue without a result, for example after `scancel`, has failed.
 
 submitit hands a task over as a pickle in the folder of logs, which is read once, by the job it was written for.
 """
 
 from __future__ import annotations
 
-import fcntl
+import builtins
 import logging
+import math
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
 
 from .extras import extra
 from .files import PathLike
+from .folders import lock_folder
 
 if TYPE_CHECKING:
     from submitit import Job
 
 POLL_EVERY = 0.3  # seconds
 SHARED_FILES_WITHIN = 15.0  # seconds, after which other machines have surely seen a file
+ASK_QUEUE_EVERY = 20.0  # seconds, so that many sweeps are no burden for Slurm
+GONE_AFTER = 60.0  # seconds out of the queue, after which a job without a result has failed
 LINES_SHOWN = 6
 FOREVER = 30 * 24 * 60  # minutes
+EXPECTED = (ValueError, ImportError, OSError, FloatingPointError)  # what commands report as a message
 
 
 class Progress(NamedTuple):
@@ -91,6 +99,7 @@ class Failure:
     name: str
     log: Path
     last_lines: list[str]
+    """What the log ends with: the message of the error, without its traceback."""
 
 
 @dataclass
@@ -144,6 +153,7 @@ def launch(
             raise ValueError("--gpu: this machine has none that torch sees.")
         devices = [gpus[number % len(gpus)] for number in range(num_jobs)]
     running: dict[str, tuple[Task, Job[None], str | None]] = {}
+    queue = _SlurmQueue() if place.cluster == "slurm" else None
     with _stops_as_interrupts():
         try:
             while state.waiting or running:
@@ -154,8 +164,9 @@ def launch(
                 state.running = [task for task, *_ in running.values()]
                 watch(state)
                 time.sleep(POLL_EVERY)
+                gone = queue.gone([job.job_id for _, job, _ in running.values()]) if queue else set()
                 for name, (task, job, device) in list(running.items()):
-                    if job.done():
+                    if job.done() or job.job_id in gone:
                         del running[name]
                         devices.append(device)
                         if _has_done(task, place):
@@ -172,23 +183,13 @@ def launch(
     return state.failures
 
 
-def is_at_work(logs: PathLike) -> bool:
-    """Whether a job works on one of the tasks whose logs are there, whoever started it."""
-    for path in Path(logs).glob("*/lock"):
-        with open(path, "a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-    return False
-
-
 @dataclass(frozen=True)
 class _Work:
     """What is done in the process of a job."""
 
     task: Task
-    lock: str
+    folder: str
+    """Its logs, and the lock of the task."""
     num_threads: int
     device: str | None
 
@@ -206,8 +207,7 @@ class _Work:
             if self.device is not None:
                 os.environ["CUDA_VISIBLE_DEVICES"] = self.device
             os.environ["OMP_NUM_THREADS"] = str(self.num_threads)  # torch reads it when it is imported
-            with open(self.lock, "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # waits for a job that outlived the command that started it
+            with lock_folder(self.folder, wait=True):  # a job may have outlived the command that started it
                 if not self.task.is_done():
                     self.task()
         except KeyboardInterrupt:
@@ -244,7 +244,7 @@ def _submit(task: Task, logs: Path, place: Place, num_threads: int, device: str 
     # Jobs do not hear the terminal: of its Ctrl-C submitit's own process would make a SIGKILL for them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
     try:
-        return executor.submit(_Work(task, str(folder / "lock"), num_threads, device))
+        return executor.submit(_Work(task, str(folder), num_threads, device))
     except RuntimeError as error:  # of sbatch
         raise ValueError(f"{task.name} could not be submitted: {error}") from error
     finally:
@@ -259,10 +259,58 @@ def _has_done(task: Task, place: Place) -> bool:
     return task.is_done()
 
 
+class _SlurmQueue:
+    """Finds jobs that ended without a result, such as canceled ones: without accounting, Slurm reports them nowhere."""
+
+    def __init__(self) -> None:
+        self._asked = -math.inf
+        self._missing_since: dict[str, float] = {}
+
+    def gone(self, ids: Sequence[str]) -> set[str]:
+        """Jobs that have been out of the queue for `GONE_AFTER` seconds, by each answer that Slurm gave since."""
+        now = time.monotonic()
+        if now - self._asked < ASK_QUEUE_EVERY:
+            return set()
+        self._asked = now
+        queued = _queued()
+        if queued is None:
+            return set()
+        self._missing_since = {one: self._missing_since.get(one, now) for one in ids if one not in queued}
+        return {one for one, since in self._missing_since.items() if now - since >= GONE_AFTER}
+
+
+def _queued() -> set[str] | None:
+    """The jobs of this user that wait or run; None if Slurm does not answer."""
+    command = ["squeue", "--noheader", "--format=%A", f"--user={os.getuid()}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return set(done.stdout.split())
+
+
 def _failure(task: Task, job: Job[None]) -> Failure:
     log = job.paths.stderr
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    return Failure(task.name, log, [line for line in lines if line.strip()][-LINES_SHOWN:])
+    message = _message([line for line in lines if line.strip()])
+    return Failure(task.name, log, message or ["It ended without a message: was it killed or canceled?"])
+
+
+def _message(lines: Sequence[str]) -> list[str]:
+    """What a log ends with; after a traceback, the message alone.
+
+    Example:
+        >>> _message(["Traceback (most recent call last):", '  File "a.py", line 1', "    open('b')", "OSError: no b"])
+        ['no b']
+    """
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    if not frames:
+        return list(lines[-LINES_SHOWN:])
+    message = list(dropwhile(lambda line: line.startswith("    "), lines[frames[-1] + 1 :]))
+    kind, sign, first = (message or [""])[0].partition(": ")
+    if sign and (kind.startswith("ctcdro.") or issubclass(getattr(builtins, kind, object), EXPECTED)):
+        message[0] = first  # of other errors, the kind says more than the message
+    return message[-LINES_SHOWN:]
 
 
 def _stop(jobs: Sequence[Job[None]], place: Place) -> None:

@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from . import objectives, sampling
-from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
+from .checkpoints import Checkpoint, flattened, has_checkpoints, load_checkpoint, restored, save_checkpoint
 from .config import Config, differences, read_config
 from .data.loading import SpeechDataset, check_audio_exists
 from .extras import extra
 from .feature_cache import FeatureCache, speech_dataset
+from .files import flush_to_disk
 from .model import Recogniser, build
 from .planned import PlannedBatchSampler
 from .progress import Track, untracked
@@ -150,7 +151,7 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
     wrapped, optimiser = accelerator.prepare(compiled, optimiser)
     if isinstance(wrapped, torch.nn.parallel.DistributedDataParallel):
         wrapped.device_ids = None  # it would copy the lengths of a batch to the GPU, and the host would wait for them
-    if accelerator.is_main_process and not any(folder.checkpoints.glob("[0-9]*")):
+    if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
         vocabulary.save(folder.vocabulary)
         write_json(folder.run, about_this_run(config.seed, accelerator.num_processes))
     _start_trackers(config, folder, accelerator)
@@ -206,7 +207,7 @@ def _claim(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
     """Makes the folder, or sees that the run in it, if it has got anywhere, is this one and not finished."""
     if folder.is_finished:
         raise ValueError(f"{folder.path} has a finished run; give another folder, or remove it.")
-    if not any(folder.checkpoints.glob("[0-9]*")):  # nothing is lost
+    if not has_checkpoints(folder.checkpoints):  # nothing is lost
         if accelerator.is_main_process:
             folder.path.mkdir(parents=True, exist_ok=True)
             config.write(folder.config)
@@ -348,4 +349,5 @@ def finish(run: Run) -> None:
         record = read_about(run.folder)
         write_json(run.folder.run, record | {"seconds": round(run.progress.seconds, 1), "steps": run.progress.step})
         os.replace(run.folder.best, run.folder.model)
+        flush_to_disk(run.folder.path)
     run.accelerator.wait_for_everyone()

@@ -30,7 +30,8 @@ with extra("sweep", "A sweep"):
     from .config import Config, differences
 
 from .files import PathLike, parse_json, read_json
-from .launching import Failure, Place, Progress, Task, Watch, is_at_work, launch
+from .folders import is_locked, lock_folder, remove_leftovers
+from .launching import Failure, Place, Progress, Task, Watch, launch
 from .metrics import Scores
 from .runfolder import RunFolder, read_about, write_json
 from .sweep_config import BASELINE, Setting, SweepConfig, read_sweep
@@ -58,9 +59,12 @@ class SweepFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is something that another configuration would spoil: a run that would be gone on with."""
+        """Whether another configuration would spoil something: a run that would be resumed."""
+        from .checkpoints import has_checkpoints  # imports torch
+
         runs = map(RunFolder, self.runs.glob("*"))
-        return any(run.is_finished or any(run.checkpoints.glob("[0-9]*")) for run in runs) or is_at_work(self.logs)
+        has_results = any(run.is_finished or has_checkpoints(run.checkpoints) for run in runs)
+        return has_results or any(map(is_locked, self.logs.glob("*")))
 
 
 @dataclass(frozen=True)
@@ -179,15 +183,22 @@ def sweep(config: SweepConfig, out: PathLike, place: Place | None = None, watch:
         watch: is told how far it is.
 
     Raises:
-        ValueError: if `out` has a sweep of another configuration that has trained something, the dataset lacks a split,
-            or `place` has what is not there; if runs on this CPU ask for bfloat16, and it does not work there.
+        ValueError: if `out` has a sweep of another configuration that has trained something, another process is writing
+            to it, the dataset lacks a split, or `place` has what is not there; if runs on this CPU ask for bfloat16,
+            and it does not work there.
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped, with their checkpoints.
     """
-    folder, place = SweepFolder(out), place or Place()
+    place = place or Place()
     if config.run.training.precision == "bf16" and place.cluster == "local" and not place.gpu:
         bfloat16.require_cpu()  # once, instead of in every run
-    _claim(config, folder)
+    with lock_folder(out) as path:
+        remove_leftovers(path)
+        folder = SweepFolder(path)
+        _claim(config, folder)
+        return _sweep(config, folder, place, watch)
 
+
+def _sweep(config: SweepConfig, folder: SweepFolder, place: Place, watch: Watch) -> Swept:
     def do(settings: Iterable[Setting], splits: Callable[[Setting], tuple[str, ...]]) -> list[Failure]:
         tasks: list[Task] = [
             TrainAndScore(config.config(setting, seed), folder.run(setting, seed).path, splits(setting), config.profile)
@@ -233,7 +244,7 @@ def _is_alone(setting: Setting, settings: Sequence[Setting]) -> bool:
 
 
 def _claim(config: SweepConfig, folder: SweepFolder) -> None:
-    """Makes the folder, or sees that the sweep in it is this one; one that has trained nothing yet may be corrected."""
+    """Checks that the folder has no other sweep; one that has trained nothing yet may be corrected."""
     for split in ("train", "dev", "test"):
         if not (config.run.dataset / f"{split}.jsonl").is_file():
             raise ValueError(
@@ -243,7 +254,6 @@ def _claim(config: SweepConfig, folder: SweepFolder) -> None:
         if differing := differences(read_sweep(folder.config), config):
             raise ValueError(f"{folder.path} has a sweep of another configuration ({differing}). Give another folder.")
         return
-    folder.path.mkdir(parents=True, exist_ok=True)
     config.write(folder.config)
 
 

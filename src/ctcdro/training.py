@@ -10,6 +10,7 @@ processes; between steps come checkpoints, and looks at the development data.
 from __future__ import annotations
 
 import math
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ from .ctc import per_frame, per_label
 from .data.loading import Batch
 from .decoding import decode
 from .files import PathLike
-from .folders import alone_in
+from .folders import lock_folder, remove_leftovers
 from .metrics import score
 from .processes import losses_told
 from .progress import Track, untracked
@@ -63,7 +64,10 @@ def train(config: Config, out: PathLike, watch: Watch = lambda record: None, tra
     """
     if config.training.precision == "bf16" and not torch.cuda.is_available():
         bfloat16.require_cpu()
-    with alone_in(out):
+    is_first = int(os.environ.get("RANK", "0")) == 0  # it holds the folder for all processes of the run
+    with lock_folder(out) if is_first else nullcontext():
+        if is_first:
+            remove_leftovers(out)
         run = start(config, RunFolder(out), track)
         try:
             with losses_told():

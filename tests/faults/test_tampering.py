@@ -115,3 +115,47 @@ def test_a_clock_that_jumps_at_every_look_changes_nothing(half, whole, tmp_path)
     done = command.run(also={"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"})
     assert done.returncode == 0, done.stdout
     assert ended(command.out) == whole
+
+
+def plant_photos(folder):
+    """Folders of someone else, with names that checkpoints could have."""
+    for name in ("1", "2019", "000000001", "999999999"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "photo.jpg").write_text(name)
+    return sorted(folder.rglob("*.jpg"))
+
+
+def test_folders_of_others_among_the_checkpoints_stay(half, whole, tmp_path):
+    command = copied(half, tmp_path)
+    photos = plant_photos(command.out / "checkpoints")
+    command.finish()
+    assert [path.read_text() for path in photos] == [path.parent.name for path in photos]
+    assert ended(command.out) == whole
+
+
+@pytest.mark.parametrize("name", ["checkpoints", ".lock"])
+def test_nothing_is_read_or_written_through_a_link_in_a_run_folder(name, half, tmp_path):
+    """A run folder from a stranger must not reach into other folders."""
+    command = copied(half, tmp_path)
+    photos = plant_photos(tmp_path / "photos")
+    if name == "checkpoints":
+        shutil.rmtree(command.out / name)
+    (command.out / name).unlink(missing_ok=True)
+    (command.out / name).symlink_to(tmp_path / "photos" if name == "checkpoints" else photos[0])
+    before = {path: path.read_bytes() for path in command.out.rglob("*") if path.is_file()}
+    done = command.run()
+    assert done.returncode == 2, done.stdout
+    assert f"{name} is a symbolic link" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert [path.read_text() for path in photos] == [path.parent.name for path in photos]
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_what_a_killed_run_left_unfinished_is_removed(half, whole, tmp_path):
+    command = copied(half, tmp_path)
+    for name in (".best", ".run.json"):
+        (command.out / f"{name}.{'0' * 32}.ctcdro-new").mkdir()
+    (command.out / ".best.mine").touch()
+    command.finish()
+    assert {path.name for path in command.out.glob(".*")} == {".lock", ".best.mine"}
+    assert ended(command.out) == whole

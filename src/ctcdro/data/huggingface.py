@@ -15,6 +15,7 @@ from typing import Any
 
 from ..extras import extra
 from ..files import PathLike, write_bytes_whole
+from ..folders import remove_leftovers
 from .preparing import SPLITS, Dropped, Listed
 
 Keep = Callable[[str, str, Any], bool]
@@ -69,6 +70,7 @@ def read_huggingface(
     parts = _load(name, config)
     for split, theirs in _chosen_splits(name, list(parts), splits).items():
         where = f"{name}[{theirs}]"
+        remove_leftovers(Path(out, "audio", split))
         _check_columns(where, parts[theirs].column_names, columns)
         for number, row in _rows(parts[theirs], columns, split, lang, keep):
             id = _id_of(row, number, columns)
@@ -166,7 +168,7 @@ def _stored(audio: Any, folder: Path, id: str) -> str | None:
     # Ids may have any characters, and come twice; files of other content have other names.
     stem = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:80]
     path = folder / f"{stem}-{hashlib.sha256(audio['bytes']).hexdigest()[:12]}{_suffix(audio)}"
-    if not path.exists():
+    if not path.exists() or path.stat().st_size != len(audio["bytes"]):  # cut short by a power failure
         folder.mkdir(parents=True, exist_ok=True)
         write_bytes_whole(path, audio["bytes"])
     return str(path)

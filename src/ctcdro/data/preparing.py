@@ -8,8 +8,8 @@ headers of the audio, never decoding it, applies a text profile and a limit of l
     dataset.json                         reader and options
 
 Each file is written whole, and none takes its name before all is read: what was there before is replaced at the end, or
-stays. The order is that of the corpus. Utterances are written as they come: of each no more is kept than a digest of
-its id, so that a corpus may have any number of them.
+stays. A second process that prepares the same folder meanwhile is refused. The order is that of the corpus. Utterances
+are written as they come: of each no more is kept than a digest of its id, so that a corpus may have any number of them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
 from ..files import PathLike, read_json, written_together
+from ..folders import lock_folder, remove_leftovers
 from ..progress import Track, untracked
 from ..utterance import Manifest, Utterance, manifest_line
 from ..vocab import can_be_language, normalise
@@ -123,24 +124,26 @@ def prepare(
         num_threads: that read headers at a time; more than there are cores help with slow disks and networks.
 
     Raises:
-        ValueError: if an utterance's id has white space, or nothing remains for training; with `strict` at a fault.
+        ValueError: if an utterance's id has white space, or nothing remains for training; with `strict` at a fault;
+            if another process is writing to `out`.
     """
     about = {**about, "profile": profile}
-    refuse_other_dataset(out, about, overwrite)
     length_of = lru_cache(MOST_LENGTHS_KEPT)(_length)
     seen = Seen()
-    with _written(Path(out), about) as dataset:
-        measured = mapped(lambda item: (item, _length_for(item, length_of)), listed, num_threads)
-        for item, length in track(measured, "reading audio headers"):
-            kept = _judged(item, length, profile, max_duration or {}, seen)
-            if isinstance(kept, Utterance):
-                dataset.add(item.split, kept)
-            elif strict and kept.reason not in NO_FAULTS:
-                raise ValueError(f"{kept.where}: {kept.reason}: {kept.detail}")
-            else:
-                dataset.leave_out(kept)
-        if not dataset.totals["train"]:
-            raise ValueError(f"{out}: not written, since {_nothing_left(dataset)}")
+    with lock_folder(out) as folder:
+        refuse_other_dataset(folder, about, overwrite)
+        with _written(folder, about) as dataset:
+            measured = mapped(lambda item: (item, _length_for(item, length_of)), listed, num_threads)
+            for item, length in track(measured, "reading audio headers"):
+                kept = _judged(item, length, profile, max_duration or {}, seen)
+                if isinstance(kept, Utterance):
+                    dataset.add(item.split, kept)
+                elif strict and kept.reason not in NO_FAULTS:
+                    raise ValueError(f"{kept.where}: {kept.reason}: {kept.detail}")
+                else:
+                    dataset.leave_out(kept)
+            if not dataset.totals["train"]:
+                raise ValueError(f"{out}: not written, since {_nothing_left(dataset)}")
     statistics = {split: totals.statistics() for split, totals in dataset.totals.items() if totals}
     return Prepared(Path(out), statistics, dataset.num_dropped, dataset.dropped)
 
@@ -169,7 +172,7 @@ def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: boo
 
 
 def write_dataset(out: PathLike, about: Mapping[str, Any], manifests: Mapping[str, Manifest]) -> None:
-    """Writes a dataset, in place of one that is there."""
+    """Writes a dataset, in place of one that is there; the caller must hold the folder's lock."""
     with _written(Path(out), about) as dataset:
         for split, manifest in manifests.items():
             for utterance in manifest:
@@ -202,7 +205,8 @@ class _Dataset:
 def _written(folder: Path, about: Mapping[str, Any]) -> Iterator[_Dataset]:
     """A dataset to write to, which takes the place of one that is there at the end; on an error nothing is changed."""
     paths = [folder / "dataset.json", folder / "dropped.jsonl", *_manifests(folder)]
-    with _made(folder), written_together(paths) as (note, dropped, *manifests):
+    remove_leftovers(folder)
+    with written_together(paths) as (note, dropped, *manifests):
         json.dump(about, note, ensure_ascii=False, indent=2, sort_keys=True)
         note.write("\n")
         dataset = _Dataset(folder, dropped, dict(zip(SPLITS, manifests, strict=True)))
@@ -212,23 +216,6 @@ def _written(folder: Path, about: Mapping[str, Any]) -> Iterator[_Dataset]:
             manifests[number].close()
     for number in empty:
         _manifests(folder)[number].unlink(missing_ok=True)
-    for path in paths:
-        for leftover in folder.glob(f".{path.name}.*"):  # of a run that was killed
-            leftover.unlink()
-
-
-@contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    """Makes a folder; on an error those that were not there are gone again, unless somebody has put something in."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            for one in missing:
-                one.rmdir()
-        raise
 
 
 def _manifests(folder: Path) -> list[Path]:

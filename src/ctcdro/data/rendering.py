@@ -274,6 +274,9 @@ def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: Say) -> npt.ND
     return np.rint(set_level(samples) * 32767).astype("<i2")
 
 
+WAV_HEADER = 44  # bytes, as `wave` writes it
+
+
 def _write(path: str, samples: npt.NDArray[np.int16]) -> None:
     # WAV, since FLAC takes three times as long to write and six times as long to read, and saves a quarter of the size.
     content = io.BytesIO()
@@ -286,10 +289,11 @@ def _write(path: str, samples: npt.NDArray[np.int16]) -> None:
 
 
 def num_samples(path: Path) -> int | None:
-    """The number of samples of an audio file made here; None if there is none."""
+    """The number of samples of an audio file made here; None if there is none, or it was cut short."""
     try:
         with wave.open(str(path), "rb") as file:
-            return file.getnframes()
+            number = file.getnframes()
+        return number if path.stat().st_size == WAV_HEADER + 2 * number else None
     except (OSError, EOFError, wave.Error):
         return None
 

@@ -15,18 +15,17 @@ The speech is that of eSpeak NG, a formant synthesiser: good for trying things o
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 from ..files import PathLike
+from ..folders import lock_folder, remove_leftovers
 from ..progress import Track, untracked
 from ..utterance import Manifest, Utterance
 from .planning import SPLITS, Key, Sentence, plan, rng_of
@@ -63,8 +62,9 @@ def make_corpus(
         The manifests, by split.
 
     Raises:
-        ValueError: if a language cannot be spoken, or has too few words for so many different sentences.
-        RuntimeError: if eSpeak NG fails, naming the text, or another call is at work in the folder.
+        ValueError: if a language cannot be spoken, or has too few words for so many different sentences; or if another
+            process is writing to the folder.
+        RuntimeError: if eSpeak NG fails, naming the text.
         ImportError: if a package of the extra `demo` is missing.
 
     Example:
@@ -84,8 +84,8 @@ def make_corpus(
     _check_packages()
     folder = Path(os.path.abspath(out))
     about = {"reader": "synthetic", "seed": seed, "recipes": {name: asdict(recipes[name]) for name in languages}}
-    refuse_other_dataset(folder, about, overwrite)
-    with _alone_in(folder), Pool(num_workers or _num_processors()) as pool:
+    with lock_folder(folder), Pool(num_workers or _num_processors()) as pool:
+        refuse_other_dataset(folder, about, overwrite)
         sentences = plan(recipes, seed, pool)
         jobs = {key: _job(key, sentence, recipes[key[0]], seed, folder) for key, sentence in sentences.items()}
         lengths = _render(jobs, pool, track)
@@ -108,18 +108,6 @@ def _check_packages() -> None:
         )
 
 
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Holds the folder for one call; it is free again when the process ends, by whatever means."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RuntimeError(f"{folder}: another process is making a corpus here. Wait, or name another.") from error
-        yield
-
-
 def _job(key: Key, sentence: Sentence, recipe: Recipe, seed: int, folder: Path) -> Say:
     rng = rng_of(seed, key[0], "acoustics", sentence.text)
     job = replace(
@@ -138,8 +126,7 @@ def _render(jobs: Mapping[Key, Say], pool: Pool, track: Track) -> dict[Key, int]
     """Makes the files that are not there; returns the number of samples of each."""
     for folder in {Path(str(job.path)).parent for job in jobs.values()}:
         folder.mkdir(parents=True, exist_ok=True)
-        for leftover in folder.glob(f".{folder.name}-*.wav.*"):
-            leftover.unlink()  # of a call that was killed
+        remove_leftovers(folder)
     there = {key: num_samples(Path(str(job.path))) for key, job in jobs.items()}
     lengths = {key: length for key, length in there.items() if length}
     missing = [key for key in jobs if key not in lengths]
