@@ -12,7 +12,7 @@ help:
 	@echo "make demo      synthetic speech, three objectives, a table and a page, into ctcdro-demo; minutes"
 	@echo "make test      all tests but the slow ones"
 	@echo "make test-slow tests that take minutes each"
-	@echo "make test-browser  the report page in Chromium, which must be there (apt-get install chromium)"
+	@echo "make test-browser  report page and search of the site in Chromium (apt-get install chromium)"
 	@echo "make test-faults   kills, full disks, damaged files; minutes"
 	@echo "make test-faults-with-hf_trainer  kills of a training script of that toolkit; also lightning, speechbrain; minutes"
 	@echo "make test-fuzz     hostile input, many times that of make test; minutes"
@@ -26,6 +26,7 @@ help:
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.11 …')"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing PyTorch and the other packages into $(VENV); this takes a few minutes."
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
@@ -45,7 +46,7 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	$(PYTEST) $(LONG_TESTS) -m slow
 
-test-browser: $(STAMP)
+test-browser: $(DOCS_STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
 	$(BIN)/python -m pytest -m browser tests/browser
 

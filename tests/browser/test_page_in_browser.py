@@ -4,7 +4,6 @@ Needs Chromium and the package playwright, which drives it; pictures of the page
 """
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from tones import write_dataset
 pytestmark = pytest.mark.browser
 
 HOSTILE = "<script>window.taken = true</script><img src=x onerror='window.taken = true'>"
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 
 SCREENS = {
@@ -42,19 +40,6 @@ def address(tmp_path_factory):
             write_evaluation(run, [taking, *others])
     write_report([folder], folder / "page.html", num_resamples=100, num_worst=8)
     return (folder / "page.html").as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if found is None:
-        pytest.fail("There is no Chromium; on Debian: apt-get install chromium")
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found)
-        yield browser
-        browser.close()
 
 
 class Opened:
