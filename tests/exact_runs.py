@@ -109,11 +109,11 @@ class Launch:
     def kill(self) -> list[int | None]:
         """Kills all processes and the workers that they have started, at once."""
         for process in self._processes:
-            for kill in (os.killpg, os.kill):  # the latter, if it has not got a group yet
+            if process.is_alive():
                 try:
-                    kill(process.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:  # it has no group yet
+                    process.kill()
         for process in self._processes:
             process.join()
         return [process.exitcode for process in self._processes]

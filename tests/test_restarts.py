@@ -43,11 +43,11 @@ class InterruptedRunError(Exception):
     pass
 
 
-def interrupt(config, out, step):
-    """Starts or resumes a run that breaks off after a step."""
+def interrupt(config, out, step, after="step"):
+    """Starts or resumes a run that breaks off after a step, or after the validation that follows it."""
 
     def fail(record):
-        if record["step"] == step and "epoch" not in record:
+        if record["step"] == step and (after == "validation") == ("epoch" in record):
             raise InterruptedRunError
 
     with pytest.raises(InterruptedRunError):
@@ -60,12 +60,15 @@ def uninterrupted(make_config, one_thread, tmp_path_factory):
     return {model: outcome(train(make_config(model), out / model).path) for model in MODELS}
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "num_workers"), [("fine-tuning", 0), ("fine-tuning", 2), ("LoRA", 0), ("frozen", 0)])
 def test_a_run_resumes_exactly_in_every_epoch(make_config, uninterrupted, tmp_path, model, num_workers):
     config = make_config(model, f"batches.num_workers={num_workers}")
-    for step in (1, 3, 4, 5, 8):  # before the first checkpoint, at the end of an epoch, after it, in later epochs
-        interrupt(config, tmp_path / "run", step)
+    interrupt(config, tmp_path / "run", 1)  # before the first checkpoint
+    interrupt(config, tmp_path / "run", 3)
+    interrupt(config, tmp_path / "run", 3, after="validation")
+    interrupt(config, tmp_path / "run", 4)  # resumed from the end of the first epoch
+    interrupt(config, tmp_path / "run", 6, after="validation")
+    interrupt(config, tmp_path / "run", 8)
     assert outcome(train(config, tmp_path / "run").path) == uninterrupted[model]
 
 
@@ -168,6 +171,17 @@ def test_two_processes_that_skip_different_numbers_of_batches_resume_exactly(of_
         assert killed.wait()[0] == -signal.SIGKILL, killed.errors
     Launch(folder / "config.yaml", tmp_path / "run", num_processes=2).finish()
     assert outcome(tmp_path / "run") == outcome(folder / "run")
+
+
+def test_three_processes_resume_exactly(make_config, tmp_path):
+    """Three gradients have different sums in different orders; two do not."""
+    config = make_config("fine-tuning", "optimiser.accumulate=3", "training.epochs=2")
+    config.write(tmp_path / "config.yaml")
+    Launch(tmp_path / "config.yaml", tmp_path / "whole", num_processes=3).finish()
+    killed = Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=3, killed_at=3)
+    assert killed.wait()[0] == -signal.SIGKILL, killed.errors
+    Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=3).finish()
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
 
 def test_another_number_of_processes_is_refused(make_config, of_two_processes, tmp_path):

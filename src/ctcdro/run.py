@@ -114,6 +114,10 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
         # Buffers are constants. To exchange them in evaluation, too, would have a rank without a batch wait for ever.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
+    if accelerator.ddp_handler is not None and accelerator.num_processes > 2:
+        # Otherwise torch rearranges the gradients after the first step, and after the first step of a restart. With
+        # three or more processes, it would then add them in another order.
+        accelerator.ddp_handler.find_unused_parameters = True
     if config.optimiser.accumulate % accelerator.num_processes:
         raise ValueError(
             f"optimiser.accumulate must be a multiple of the number of processes, {accelerator.num_processes}; got "
