@@ -438,7 +438,8 @@ class BrokenAt(transformers.TrainerCallback):
             torch.nn.init.constant_(model.layers[0].weight, math.nan)
 
 
-def test_a_model_that_diverges_is_never_the_best(tmp_path):
+@pytest.mark.parametrize("is_filtered", [False, True], ids=["all losses logged", "the Trainer's filter"])
+def test_a_model_that_diverges_is_never_the_best(tmp_path, is_filtered):
     trainer = make_trainer(
         tmp_path,
         max_steps=8,
@@ -450,12 +451,15 @@ def test_a_model_that_diverges_is_never_the_best(tmp_path):
         load_best_model_at_end=True,
         metric_for_best_model="loss",
         greater_is_better=False,
-        logging_nan_inf_filter=False,
+        logging_nan_inf_filter=is_filtered,
         trainer={"callbacks": [BrokenAt(5)]},
     )
     trainer.train()
-    losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
-    assert [math.isnan(loss) for loss in losses] == [False] * 5 + [True] * 3
+    lines = [line for line in trainer.state.log_history if "loss" in line]
+    assert [math.isnan(line["loss"]) for line in lines] == [False] * 5 + [not is_filtered] * 3
+    by_language = [value for line in lines[5:] for name, value in line.items() if name.startswith("loss/")]
+    assert len(by_language) == 3
+    assert all(math.isnan(value) for value in (*by_language, *(line["grad_norm"] for line in lines[5:])))
     losses = [line["eval_loss"] for line in trainer.state.log_history if "eval_loss" in line]
     assert [math.isnan(loss) for loss in losses] == [False] * 2 + [True] * 2
     assert trainer.state.best_model_checkpoint == str(tmp_path / "checkpoint-4")
