@@ -4,6 +4,7 @@ Needs Chromium and the package playwright, which drives it; pictures of the page
 """
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,14 @@ class Opened:
         for name in self.page.eval_on_selector_all(".plot", "plots => plots.map((plot) => plot.id)"):
             self.page.locator(f"#{name}").scroll_into_view_if_needed()
             self.page.wait_for_selector(f"#{name} .main-svg", state="attached")
+
+
+def wait_until(page, condition, seconds=30):
+    """As playwright's `wait_for_function`, which evaluates text within the page; its security policy forbids that."""
+    deadline = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        page.wait_for_timeout(50)
 
 
 @pytest.fixture(params=SCREENS)
@@ -132,7 +141,7 @@ def test_audio_plays_by_the_keyboard(opened):
     assert page.locator("audio").count() == 8
     page.locator("audio").nth(1).focus()
     page.keyboard.press("Space")
-    page.wait_for_function("document.querySelectorAll('audio')[1].currentTime > 0.05", timeout=10_000)
+    wait_until(page, "document.querySelectorAll('audio')[1].currentTime > 0.05")
     assert page.evaluate("document.querySelectorAll('audio')[1].duration") == pytest.approx(1.0, abs=0.9)
     assert page.evaluate("[...document.querySelectorAll('audio')].every((one) => one.error === null)")
 
@@ -190,7 +199,7 @@ def test_the_first_key_skips_to_the_results(opened):
     assert page.evaluate("document.activeElement.className") == "skip"
     assert page.locator(".skip").bounding_box()["x"] >= 0
     page.keyboard.press("Enter")
-    page.wait_for_function("Math.abs(document.querySelector('#main').getBoundingClientRect().top) < 5")
+    wait_until(page, "Math.abs(document.querySelector('#main').getBoundingClientRect().top) < 5")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -231,7 +240,7 @@ def test_figures_follow_when_the_scheme_changes(browser, address):
     fill = "getComputedStyle(document.querySelector('#cer-0 .ytick text')).fill"
     before = opened.page.evaluate(fill)
     opened.page.emulate_media(color_scheme="dark")
-    opened.page.wait_for_function(f"{fill} !== {json.dumps(before)}")
+    wait_until(opened.page, f"{fill} !== {json.dumps(before)}")
     opened.context.close()
     assert opened.complaints == []
 
@@ -260,4 +269,21 @@ def test_every_table_and_figure_is_named_for_those_who_do_not_see_it(browser, ad
     levels = page.eval_on_selector_all("h1, h2, h3, h4, h5", "all => all.map((one) => Number(one.tagName[1]))")
     assert levels[0] == 1
     assert levels.count(1) == 1
+    opened.context.close()
+
+
+def test_a_script_that_gets_into_the_page_is_not_run(browser, address):
+    """The security policy allows the page's own scripts only, should an escape ever be missing."""
+    opened = Opened(browser, address)
+    opened.page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.taken = true";
+            document.body.append(script);
+            document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='window.taken = true'>");
+        }"""
+    )
+    opened.page.wait_for_timeout(200)
+    assert opened.page.evaluate("window.taken") is None
+    assert any("Content Security Policy" in one for one in opened.complaints)
     opened.context.close()
