@@ -416,6 +416,13 @@ def test_saving_replaces_nothing_else(tmp_path):
     assert (tmp_path / "other" / "notes.txt").read_text() == "mine"
 
 
+def test_saving_over_a_recogniser_removes_no_file_of_others(saved):
+    (saved / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"model: not replaced, since it also has notes\.txt\."):
+        make("mel-small").save(saved, VOCABULARY)
+    assert (saved / "notes.txt").read_text() == "mine"
+
+
 def test_a_failure_leaves_the_earlier_recogniser(saved, monkeypatch):
     before = (saved / "model.safetensors").read_bytes()
     monkeypatch.setattr(Vocabulary, "save", lambda self, path: 1 / 0)

@@ -148,7 +148,7 @@ def mistaken(tmp_path):
     run = folder.run(config.grid()[0], seed=0)
     run.path.mkdir(parents=True)
     config.run.write(run.config)
-    return SimpleNamespace(folder=folder, run=run, right=parse_sweep(values(dataset), ["run.model.head=convolution"]))
+    return SimpleNamespace(folder=folder, run=run, right=parse_sweep(values(dataset), ["run.optimiser.warmup=0.2"]))
 
 
 def test_a_sweep_that_has_trained_nothing_yet_may_be_corrected(mistaken):
@@ -159,16 +159,16 @@ def test_a_sweep_that_has_trained_nothing_yet_may_be_corrected(mistaken):
 def test_a_sweep_with_a_checkpoint_or_a_model_may_not(mistaken):
     checkpoints = mistaken.run.checkpoints
     save_checkpoint(checkpoints, Checkpoint(1, {}, {}))
-    with pytest.raises(ValueError, match=r"run\.model\.head was linear, now it is convolution"):
+    with pytest.raises(ValueError, match=r"run\.optimiser\.warmup was 0\.1, now it is 0\.2"):
         _claim(mistaken.right, mistaken.folder)
     shutil.rmtree(checkpoints)
     mistaken.run.model.mkdir()
-    with pytest.raises(ValueError, match=r"run\.model\.head was linear, now it is convolution"):
+    with pytest.raises(ValueError, match=r"run\.optimiser\.warmup was 0\.1, now it is 0\.2"):
         _claim(mistaken.right, mistaken.folder)
 
 
 def test_a_sweep_whose_runs_are_at_work_may_not(mistaken):
-    refused = pytest.raises(ValueError, match=r"run\.model\.head was linear, now it is convolution")
+    refused = pytest.raises(ValueError, match=r"run\.optimiser\.warmup was 0\.1, now it is 0\.2")
     with lock_folder(mistaken.folder.logs / mistaken.run.path.name), refused:
         _claim(mistaken.right, mistaken.folder)
     _claim(mistaken.right, mistaken.folder)

@@ -144,13 +144,19 @@ class Recogniser(nn.Module):
         """Writes a folder that `load` reads; it takes its name when all is written, and may replace an earlier one.
 
         Raises:
-            ValueError: if there is something else of that name, or the vocabulary is of another size.
+            ValueError: if there is something else of that name or in the folder, or the vocabulary is of another size.
         """
         check_vocabulary(self, vocabulary)
         if not is_empty(folder):
             if not Path(folder, CONFIG).exists():
                 raise ValueError(f"{folder}: neither a recogniser nor empty, so it is not replaced. Give another name.")
             _read_config(Path(folder))
+            visible = {path.name for path in Path(folder).iterdir() if not path.name.startswith(".")}
+            if others := visible - {CONFIG, WEIGHTS, VOCABULARY}:
+                raise ValueError(
+                    f"{folder}: not replaced, since it also has {', '.join(sorted(others)):.200}. Move that, or give "
+                    "another name."
+                )
         with folder_written_whole(folder) as unfinished:
             save_tensors(self.state_dict(), unfinished / WEIGHTS)
             vocabulary.save(unfinished / VOCABULARY)
