@@ -492,7 +492,7 @@ def test_groups_without_batches_are_reported_once(mixed, path):
         list(run(objective, present[100:]))
     if path == "on the host":
         (warning,) = caught
-        assert "none had these groups: kor, tam" in str(warning.message)
+        assert "none had a finite loss of these groups: kor, tam" in str(warning.message)
     else:
         assert not caught
 

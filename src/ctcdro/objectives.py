@@ -493,9 +493,9 @@ class CTCDRO(Objective):
             absent = [group for group, count in enumerate(counts) if count == 0]
             self._warn_once(
                 "absent",
-                f"Group weights have not changed for {sum(counts):,.0f} batches, because none had these groups: "
-                f"{self._named(absent)}. An update needs every group. Check their data, or create the objective "
-                "without them.",
+                f"Group weights have not changed for at least {max(counts):,.0f} batches, because none had a finite "
+                f"loss of these groups: {self._named(absent)}. An update needs every group. Check their data, sample "
+                "them more often, or create the objective without them.",
             )
 
 
