@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ctcdro
 from ctcdro import CTCDROLoss, ctc_losses
-from ctcdro.ctc import check_labels
+from ctcdro.ctc import check_labels_async
 
 NUM_FRAMES, NUM_LABELS = 30, 12
 
@@ -181,13 +181,13 @@ def test_labels_outside_the_vocabulary_are_refused_where_the_host_cannot_read_th
 def test_labels_are_checked_without_reading_them_from_the_device():
     with FakeTensorMode():  # refuses every operation that would have the host read a value
         for shape in ((3, 2), (5,)):
-            check_labels(torch.zeros(shape, dtype=torch.int64), torch.zeros(3, dtype=torch.int64), 5, 0)
+            check_labels_async(torch.zeros(shape, dtype=torch.int64), torch.zeros(3, dtype=torch.int64), 5, 0)
     on_meta = ctc_losses(LOG_PROBS.to("meta"), PADDED.to("meta"), *LENGTHS)
     assert on_meta.shape == (3,)
 
 
 def test_the_check_of_labels_can_be_compiled():
-    compiled = torch.compile(check_labels, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(check_labels_async, fullgraph=True, backend="aot_eager")
     compiled(PADDED, torch.tensor([2, 2, 1]), 5, 0)
     with pytest.raises(RuntimeError, match="`targets` has the blank"):
         compiled(PADDED, torch.tensor([2, 2, 2]), 5, 0)

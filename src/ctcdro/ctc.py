@@ -65,7 +65,10 @@ def ctc_losses(
     frames, labels = _as_list(input_lengths), _as_list(target_lengths)
     if isinstance(frames, list) and isinstance(labels, list):
         _check_lengths(log_probs, targets, frames, labels)
-    check_labels(targets, torch.as_tensor(target_lengths), log_probs.shape[2], blank)
+    if isinstance(labels, list) and _can_read(targets):
+        _check_labels(targets, labels, log_probs.shape[2], blank)
+    else:
+        check_labels_async(targets, torch.as_tensor(target_lengths), log_probs.shape[2], blank)
     # The operator under `torch.nn.functional.ctc_loss`: its last argument zeroes gradients, and only gradients.
     losses, _ = torch._ctc_loss(log_probs, targets, frames, labels, blank, True)  # type: ignore[arg-type]
     if _can_read(losses):
@@ -73,38 +76,45 @@ def ctc_losses(
     return losses
 
 
-def check_labels(targets: Tensor, target_lengths: Tensor, num_labels: int, blank: int) -> None:
-    """Rejects labels that are not from 0 to `num_labels` - 1 or are the blank; padding may have any value.
+def check_labels_async(targets: Tensor, target_lengths: Tensor, num_labels: int, blank: int) -> None:
+    """Rejects wrong labels where they are; the host does not wait, and the error comes with a later operation.
 
     Args:
         targets: (N, S) or (sum of `target_lengths`,)
         target_lengths: (N,)
     """
+    if not (targets.is_cuda or targets.is_cpu):
+        return  # other devices lack the operation
     wrong = (targets < 0) | (targets >= num_labels) | (targets == blank)
-    target_lengths = target_lengths.to(targets.device, non_blocking=True)
     if targets.ndim == 2:
-        wrong &= torch.arange(targets.shape[1], device=targets.device) < target_lengths[:, None]
-    if not _can_read(wrong):
-        if wrong.is_cuda or wrong.is_cpu:  # other devices lack this operation
-            torch._assert_async(
-                ~wrong.any(), f"`targets` has the blank ({blank}), or a label that is not from 0 to {num_labels - 1}."
+        lengths = target_lengths.to(targets.device, non_blocking=True)
+        wrong &= torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]
+    torch._assert_async(
+        ~wrong.any(), f"`targets` has the blank ({blank}), or a label that is not from 0 to {num_labels - 1}."
+    )
+
+
+def _check_labels(targets: Tensor, target_lengths: list[int], num_labels: int, blank: int) -> None:
+    rows, start = targets.tolist(), 0
+    for utterance, length in enumerate(target_lengths):
+        labels = rows[utterance][:length] if targets.ndim == 2 else rows[start : start + length]
+        start += length
+        if labels and (min(labels) < 0 or max(labels) >= num_labels or blank in labels):
+            wrong = next(label for label in labels if label == blank or not 0 <= label < num_labels)
+            raise ValueError(
+                f"`targets`: utterance {utterance} has label {wrong}, {_why_wrong(wrong, num_labels, blank)}"
             )
-        return
-    if not wrong.any():
-        return
-    place = wrong.nonzero()[0]
-    label = int(targets[tuple(place)])
-    utterance = int(place[0]) if targets.ndim == 2 else int((target_lengths.cumsum(0) <= place).sum())
+
+
+def _why_wrong(label: int, num_labels: int, blank: int) -> str:
     if label == blank:
-        cause = "which is the blank. Remove it, count only the labels before it in `target_lengths`, or change `blank`."
-    elif label < 0:
-        cause = "a label below 0. Count only real labels in `target_lengths`, not padding."
-    else:
-        cause = (
-            f"but `log_probs` has {num_labels} labels, from 0 to {num_labels - 1}. Does the tokenizer have a larger "
-            "vocabulary than the model?"
-        )
-    raise ValueError(f"`targets`: utterance {utterance} has label {label}, {cause}")
+        return "which is the blank. Remove it, count only the labels before it in `target_lengths`, or change `blank`."
+    if label < 0:
+        return "a label below 0. Count only real labels in `target_lengths`, not padding."
+    return (
+        f"but `log_probs` has {num_labels} labels, from 0 to {num_labels - 1}. Does the tokenizer have a larger "
+        "vocabulary than the model?"
+    )
 
 
 def _check_lengths(log_probs: Tensor, targets: Tensor, input_lengths: list[int], target_lengths: list[int]) -> None:
