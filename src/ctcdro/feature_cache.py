@@ -36,8 +36,6 @@ from .tensors import tensors_digest
 from .utterance import Manifest, Utterance
 from .vocab import Vocabulary
 
-NPY_HEADER = 128  # bytes, as `numpy.save` writes it for arrays of three dimensions
-
 
 class FeatureCache:
     """The features of one encoder.
@@ -69,14 +67,6 @@ class FeatureCache:
         digest = _digest([os.path.abspath(path), utterance.offset, utterance.duration, *version])
         return self.folder / digest[:2] / f"{digest[2:]}.npy"
 
-    def _is_whole(self, path: Path) -> bool:
-        """Whether features are complete, by their size: a power cut can shorten files that are not flushed."""
-        try:
-            size = path.stat().st_size - NPY_HEADER
-        except OSError:
-            return False
-        return size > 0 and size % (4 * math.prod(self.shape)) == 0
-
     def fill(
         self,
         manifest: Manifest,
@@ -93,7 +83,7 @@ class FeatureCache:
             AudioError: if audio cannot be read, unless `skip_faults`.
         """
         paths = [self.path(utterance) for utterance in manifest]
-        missing = [index for index, path in enumerate(paths) if not self._is_whole(path)][rank::num_ranks]
+        missing = [index for index, path in enumerate(paths) if not _is_whole(path)][rank::num_ranks]
         if not missing:
             return
         dataset = SpeechDataset(manifest, on_fault="skip" if skip_faults else "stop", **_limits(self._recogniser))
@@ -144,6 +134,17 @@ def speech_dataset(
     if cache is not None:
         return CachedDataset(cache, manifest, vocabulary, **options)
     return SpeechDataset(manifest, vocabulary, **options, **_limits(recogniser))
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether features are as long as their header says: a power cut can shorten files that are not flushed."""
+    try:
+        with open(path, "rb") as file:
+            np.lib.format.read_magic(file)
+            shape, _, kind = np.lib.format.read_array_header_1_0(file)
+            return os.fstat(file.fileno()).st_size == file.tell() + math.prod(shape) * kind.itemsize
+    except (OSError, ValueError):
+        return False
 
 
 def _limits(recogniser: Recogniser) -> dict[str, Any]:
