@@ -5,6 +5,7 @@ import logging
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -73,6 +74,23 @@ def test_what_a_killed_run_left_is_no_checkpoint_and_is_cleared(tmp_path):
     assert load_checkpoint(tmp_path).step == 1
     save_checkpoint(tmp_path, checkpoint(3))
     assert not (tmp_path / ".000000002").exists()
+
+
+LARGE_CHECKPOINT = """
+import sys, pathlib, torch
+from ctcdro.checkpoints import Checkpoint, save_checkpoint
+save_checkpoint(pathlib.Path(sys.argv[1]), Checkpoint(7, {"a": torch.zeros(50_000_000)}, {}))
+"""
+
+
+def test_a_run_killed_while_tensors_are_written_can_write_that_checkpoint_again(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", LARGE_CHECKPOINT, str(tmp_path)]) as process:
+        while process.poll() is None and not list(tmp_path.glob(".000000007/*")):
+            time.sleep(0.001)
+        process.kill()
+    assert [path.name for path in tmp_path.iterdir()] == [".000000007"]
+    save_checkpoint(tmp_path, checkpoint(7))
+    assert [path.name for path in tmp_path.iterdir()] == ["000000007"]
 
 
 def test_a_run_that_goes_back_keeps_its_new_checkpoints(tmp_path):

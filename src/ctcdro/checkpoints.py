@@ -113,16 +113,22 @@ def _is_ours(path: Path) -> bool:
     writes."""
     if path.is_symlink() or not path.is_dir():
         return False
-    names = {one.name for one in path.iterdir()}
+    names = {one.name for one in path.iterdir() if not _is_partial(one)}
     return names <= {TENSORS, VALUES, DIGESTS} or names >= {TENSORS, VALUES, DIGESTS}
 
 
 def _remove(path: Path) -> None:
     """Removes the files of a checkpoint, and its folder if that is all there was."""
-    for name in (TENSORS, VALUES, DIGESTS):
-        (path / name).unlink(missing_ok=True)
+    for one in list(path.iterdir()):
+        if one.name in (TENSORS, VALUES, DIGESTS) or _is_partial(one):
+            one.unlink()
     with suppress(OSError):
         path.rmdir()
+
+
+def _is_partial(path: Path) -> bool:
+    """Whether it is what safetensors leaves in an unfinished checkpoint when it is killed."""
+    return path.parent.name.startswith(".") and re.fullmatch(r"\.tmp\w{6}", path.name) is not None
 
 
 def _digests(folder: Path) -> str:
