@@ -192,7 +192,7 @@ def test_beam_search_leaves_the_files_of_greedy_decoding_alone(run):
     evaluate(run.path, "dev", dataset=run.path / "data")
     before = [run.predictions("dev").read_bytes(), run.scores("dev").read_bytes()]
     search = BeamSearch(Vocabulary.load(run.model / "vocab.json"), blank_penalty=1.0)
-    scores = evaluate(run.path, "dev", dataset=run.path / "data", beam=search)
+    scores = evaluate(run.path, "dev", dataset=run.path / "data", beam=search).scores
     assert [run.predictions("dev").read_bytes(), run.scores("dev").read_bytes()] == before
     record = json.loads(run.scores("dev-beam").read_text())
     assert record["beam_search"] == search.settings

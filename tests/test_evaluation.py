@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from typer.testing import CliRunner
 
+from ctcdro.cli import app
 from ctcdro.config import parse_config
 from ctcdro.data.audio import AudioError
 from ctcdro.data.loading import SpeechDataset
@@ -39,13 +41,13 @@ def run(one_thread, tmp_path_factory):
 
 
 def test_a_run_learns_to_read_tones(run):
-    scores = evaluate(run.path, "test")
+    scores = evaluate(run.path, "test").scores
     assert scores.worst()[1] < 0.1
     assert min(scores.rates("lid").values()) > 0.95
 
 
 def test_predictions_and_scores_are_written(run):
-    scores = evaluate(run.path, "dev", profile="ml-superb2")
+    scores = evaluate(run.path, "dev", profile="ml-superb2").scores
     manifest = Manifest.read(run.path.parent / "data" / "dev.jsonl")
     predictions = read_predictions(run.predictions("dev"))
     assert [one.id for one in predictions] == [one.id for one in manifest]
@@ -100,6 +102,17 @@ def test_unreadable_audio_stops_or_counts_as_nothing_recognised(run, tmp_path, c
     assert (last.id, last.hyp_lang, last.hyp_text) == ("broken", None, "")
     assert json.loads(run.scores(name).read_text())["skipped"] == 1
     assert (run.scores("test").read_bytes() if run.scores("test").exists() else None) == own
+
+
+def test_the_command_prints_the_files_that_it_wrote_for_another_dataset(run, tmp_path):
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    (tmp_path / "fleurs").mkdir()
+    records = [one.to_record() | {"audio_filepath": str(one.audio_filepath)} for one in manifest]
+    (tmp_path / "fleurs" / "test.jsonl").write_text("\n".join(map(json.dumps, records)))
+    done = CliRunner().invoke(app, ["evaluate", str(run.path), "--dataset", str(tmp_path / "fleurs")])
+    assert done.exit_code == 0, done.output
+    assert f"Predictions: {run.predictions('test-of-fleurs')}\nScores: {run.scores('test-of-fleurs')}" in done.output
+    assert run.predictions("test-of-fleurs").is_file()
 
 
 def test_audio_that_the_encoder_does_not_take_is_named(run, tmp_path):

@@ -77,7 +77,7 @@ def test_a_run_with_kept_features_is_the_run_without(dataset, encoder, tmp_path)
         assert one["weights"] == pytest.approx(other["weights"], rel=1e-3)
     seconds = [[one["audio_seconds"] for one in read_lines(run.log) if "audio_seconds" in one] for run in (plain, kept)]
     assert seconds[0] == pytest.approx(seconds[1])
-    scores = [evaluate(run.path, "test").rates("cer") for run in (plain, kept)]
+    scores = [evaluate(run.path, "test").scores.rates("cer") for run in (plain, kept)]
     assert scores[0] == pytest.approx(scores[1], abs=0.1)
 
 

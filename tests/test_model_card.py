@@ -43,7 +43,7 @@ def test_without_test_data_the_card_says_so(run):
 
 
 def test_the_card_tells_data_languages_results_and_limits(run):
-    scores = evaluate(run.path, "test")
+    scores = evaluate(run.path, "test").scores
     card = model_card(run)
     for expected in (
         'language:\n- "aaa"\n- "bbb"',

@@ -45,7 +45,7 @@ def test_two_minutes_of_each_language_are_learnt_by_heart(dataset, tmp_path, obj
         "training": {"epochs": 2, "batches_per_epoch": 750, "trackers": []},
     }
     folder = train(parse_config(values), tmp_path / "run")
-    scores = evaluate(folder.path, "train")
+    scores = evaluate(folder.path, "train").scores
     print(objective["name"], scores.rates("cer"), scores.rates("lid"))
     assert max(scores.rates("cer").values()) < 0.1
     assert min(scores.rates("lid").values()) > 0.95

@@ -65,18 +65,32 @@ def test_what_an_objective_does_not_use_tells_no_methods_apart(tmp_path, dataset
     assert method.step_size is None
 
 
-def test_runs_of_the_same_configuration_and_seed_keep_names_of_their_own(tmp_path, dataset):
-    folders = [write_run(tmp_path / name, dataset).path for name in ("one", "two")]
-    assert set(make_study(read_runs(folders).runs).labels.values()) == {"ERM, seed 0 (one)", "ERM, seed 0 (two)"}
+def test_runs_of_the_same_configuration_and_seed_are_counted_once(tmp_path, dataset):
+    folders = [write_run(tmp_path / name, dataset, seed=seed).path for name, seed in (("a", 0), ("b", 1), ("c", 0))]
+    folders.append(write_run(tmp_path / "d", dataset, seed=1, share_wrong=0.4).path)  # of the same settings, but worse
+    study = make_study(read_runs(folders).runs)
+    [method] = study.methods
+    assert [run.name for run in method.runs] == ["a", "b"]
+    assert method.over_runs() == make_study(read_runs(folders[:2]).runs).methods[0].over_runs()
+    repetitions = [(one.run.name, one.counted.name, one.is_identical) for one in study.repetitions]
+    assert repetitions == [("c", "a", True), ("d", "b", False)]
+    assert make_study(read_runs(folders).runs, baseline="c").baselines == {}
+
+
+def test_methods_with_other_seeds_than_the_rest_are_known(runs):
+    study = make_study([run for run in runs if run.name != "ctc-dro-2"])
+    assert [method.seeds for method in study.methods] == [[0, 1, 2], [0, 1, 2], [0, 1]]
+    assert all(map(study.has_unequal_seeds, study.methods))
+    assert not any(map(make_study(runs).has_unequal_seeds, make_study(runs).methods))
 
 
 def test_runs_are_compared_with_the_baseline_of_their_seed_as_significance_does(runs):
     study = make_study(runs)
-    found = {one.run.name: one for one in compare_runs(study, num_resamples=50, seed=3)}
+    found = {one.run.name: one for one in compare_runs(study)}
     by_name = {run.name: run for run in runs}
     assert set(found) == {f"{name}-{seed}" for name in ("group-dro", "ctc-dro") for seed in range(3)}
     assert found["ctc-dro-2"].against.name == "erm-2"
-    assert found["ctc-dro-2"].found == compare(by_name["erm-2"].counts, by_name["ctc-dro-2"].counts, 50, 3)
+    assert found["ctc-dro-2"].found == compare(by_name["erm-2"].counts, by_name["ctc-dro-2"].counts)
 
 
 def test_methods_are_compared_over_seeds_by_a_paired_t_test(runs):

@@ -8,8 +8,8 @@ import pytest
 from ctcdro.report import drawings, figures
 from ctcdro.report.comparing import make_study
 from ctcdro.report.reading import Weights, read_runs
-from ctcdro.report.series import cer_bars, confusion, shown_runs, thinned
-from ctcdro.significance import bootstrap
+from ctcdro.report.series import cer_bars, confusion, thinned
+from ctcdro.significance import confidence_intervals
 from run_folders import write_runs
 
 
@@ -20,22 +20,46 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def intervals(study):
-    return {run.name: bootstrap(run.counts, 50) for run in study.runs}
+    return {run.name: confidence_intervals(run.counts) for run in study.runs}
 
 
-def test_bars_reach_from_one_end_of_the_interval_to_the_other(study, intervals):
-    bars = cer_bars(study, intervals, study.methods)
-    assert [own.label for own in bars] == [study.label(run) for run in study.runs]
+@pytest.fixture(scope="module")
+def single(study):
+    return make_study([run for run in study.runs if run.config.seed == 0])
+
+
+def test_bars_of_single_runs_reach_from_one_end_of_the_interval_to_the_other(single, intervals):
+    bars = cer_bars(intervals, single.methods)
+    assert [own.label for own in bars] == ["ERM", "CTC-DRO"]
     assert bars[0].languages == ["bbb", "aaa"]  # the worst first
     found = intervals["erm-0"].languages["bbb"]["cer"]
     assert bars[0].values[0] == pytest.approx(100 * found.value)
     assert bars[0].values[0] - bars[0].below[0] == pytest.approx(100 * found.low)
     assert bars[0].values[0] + bars[0].above[0] == pytest.approx(100 * found.high)
+    traces = figures.cer_figure(bars, "c", "x").spec["data"]
+    assert [trace["type"] for trace in traces] == ["bar", "bar"]
+    assert "95 % intervals" in figures.cer_figure(bars, "c", "x").description
 
 
-def test_of_very_many_runs_one_of_each_method_has_bars(study, monkeypatch):
-    monkeypatch.setattr("ctcdro.report.series.MOST_BARS", 3)
-    assert [run.name for _, run in shown_runs(study.methods)] == ["erm-0", "ctc-dro-0"]
+def test_bars_of_several_seeds_are_means_with_a_dot_for_each_seed(study, intervals):
+    bars = cer_bars(intervals, study.methods)
+    for method, own in zip(study.methods, bars, strict=True):
+        for place, language in enumerate(own.languages):
+            rates = [100 * run.scores.rates("cer")[language] for run in method.runs]
+            assert own.seeds[place] == pytest.approx(rates)
+            assert own.values[place] == pytest.approx(np.mean(rates))
+    figure = figures.cer_figure(bars, "c", "x")
+    dots = [trace for trace in figure.spec["data"] if trace["type"] == "scatter"]
+    assert [len(trace["x"]) for trace in dots] == [4, 4]
+    assert [trace["offsetgroup"] for trace in figure.spec["data"]] == ["0", "0", "1", "1"]  # dots lie on their bars
+    assert not any(trace.get("error_x") for trace in figure.spec["data"])
+    assert "each dot is a seed" in figure.description
+
+
+def test_a_single_method_has_no_legend(single, intervals):
+    figure = figures.cer_figure(cer_bars(intervals, single.methods[:1]), "c", "x")
+    assert figure.spec["layout"]["showlegend"] is False
+    assert "legend" not in figure.description
 
 
 def test_long_runs_are_thinned_to_what_can_be_seen_with_their_ends():
@@ -57,9 +81,9 @@ def test_confusions_have_a_column_for_whatever_was_named(study):
 def test_lines_and_bars_differ_without_colour(study, intervals):
     spec = figures.weights_figure(study.methods[1].first, "x", "w", 1.0).spec
     assert len({(trace["line"]["dash"], trace["marker"]["symbol"]) for trace in spec["data"]}) == len(spec["data"]) == 2
-    bars = figures.cer_figure(cer_bars(study, intervals, study.methods), "c", "x").spec["data"]
-    assert len({trace["marker"]["pattern"]["shape"] for trace in bars}) == 4
-    assert len({trace["marker"]["color"] for trace in bars}) == 2  # one a method
+    bars = figures.cer_figure(cer_bars(intervals, study.methods), "c", "x").spec["data"]
+    patterns = [trace["marker"]["pattern"]["shape"] for trace in bars if trace["type"] == "bar"]
+    assert len(set(patterns)) == len(patterns) == 2
 
 
 def test_weights_on_the_page_are_those_of_the_run(study):
@@ -71,8 +95,8 @@ def test_weights_on_the_page_are_those_of_the_run(study):
 
 
 def test_names_are_escaped_for_plotly(study, intervals):
-    bars = cer_bars(study, intervals, study.methods)
-    hostile = [type(own)("<b>x</b>", own.method, ["<i>", "b"], own.values, own.below, own.above) for own in bars]
+    bars = cer_bars(intervals, study.methods)
+    hostile = [replace(own, label="<b>x</b>", languages=["<i>", "b"]) for own in bars]
     trace = figures.cer_figure(hostile, "c", "x").spec["data"][0]
     assert trace["name"] == "&lt;b&gt;x&lt;/b&gt;"
     assert trace["y"][0] == "&lt;i&gt;"
@@ -81,12 +105,12 @@ def test_names_are_escaped_for_plotly(study, intervals):
 def test_every_figure_is_described(study, intervals):
     made = [
         figures.weights_figure(study.methods[1].first, "CTC-DRO", "w", 1.0),
-        figures.cer_figure(cer_bars(study, intervals, study.methods), "c", "tones"),
+        figures.cer_figure(cer_bars(intervals, study.methods), "c", "tones"),
         figures.confusion_figure(confusion(study.methods[0]), "f", "ERM"),
         figures.lengths_figure(study.runs[0].dataset, "l", "tones"),
     ]
     assert "bbb has the highest weight, 0.65" in made[0].description
-    assert "ERM, seed 0: bbb" in made[1].description
+    assert "ERM: bbb" in made[1].description
     assert "of 32 utterances" in made[2].description
     assert "means, in seconds: aaa" in made[3].description
 

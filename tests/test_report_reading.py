@@ -90,6 +90,8 @@ def test_a_run_json_that_would_fill_the_memory_is_refused_by_name(run):
 
 
 def test_scores_of_a_beam_search_are_of_the_same_utterances(run, tmp_path):
+    with pytest.raises(ValueError, match=r"ctcdro evaluate .*run --split test --dataset FOLDER/fleurs --beam-size 16`"):
+        read_runs([run.path], "test-of-fleurs-beam")
     with pytest.raises(ValueError, match=r"ctcdro evaluate .*run --split test --beam-size 16`"):
         read_runs([run.path], "test-beam")
     for path in (run.scores, run.predictions):

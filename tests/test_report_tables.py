@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -11,8 +12,11 @@ from ctcdro.report import tables as made
 from ctcdro.report.comparing import compare_runs, compare_seeds, make_study
 from ctcdro.report.reading import read_runs
 from ctcdro.report.table import Cell, Column, Table, write_tables
-from ctcdro.significance import bootstrap
-from run_folders import write_run, write_runs
+from ctcdro.significance import confidence_intervals
+from ctcdro.sweep import _figures
+from ctcdro.transcripts import Prediction
+from run_folders import write_evaluation, write_run, write_runs
+from tones import write_dataset
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +26,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def intervals(study):
-    return {run.name: bootstrap(run.counts, 50) for run in study.runs}
+    return {run.name: confidence_intervals(run.counts) for run in study.runs}
 
 
 def column(table, name):
@@ -50,6 +54,58 @@ def test_the_best_of_comparable_rows_is_marked_and_the_worst_language(study):
     assert not column(made.by_language(study)[0], "aaa")["ERM"].is_worst
 
 
+def test_language_accuracy_is_the_mean_over_languages_under_every_profile(tmp_path):
+    dataset = write_dataset(tmp_path / "tones", num_train=2, num_dev=5)
+    run = write_run(tmp_path / "run", dataset, profile="paper")
+    predictions = [replace(one, hyp_lang="aaa") for one in read_runs([run.path]).runs[0].predictions]
+    write_evaluation(run, [*predictions, Prediction("more", "aaa", "b", "aaa", "b")], "paper")
+    study = make_study(read_runs([run.path]).runs)
+    assert study.runs[0].scores.summary()["overall_lid"] != pytest.approx(0.5)
+    assert column(made.results(study), "LID")["ERM"].value == pytest.approx(50)
+    assert _figures(run, "test")[3] == pytest.approx(0.5)  # of the sweep's table
+
+
+def test_means_over_different_seeds_are_marked(study):
+    fewer = make_study([run for run in study.runs if run.name != "ctc-dro-1"])
+    table = made.results(fewer)
+    assert {name: cell.shown(0) for name, cell in column(table, "seeds").items()} == {
+        "ERM": "2 (0–1)",
+        "CTC-DRO": "1 (0)",
+    }
+    assert "Not all methods have the same seeds" in table.caption
+    table = made.results(study)
+    assert {cell.shown(0) for cell in column(table, "seeds").values()} == {"2"}
+    assert "the same seeds" not in table.caption
+
+
+def test_t_tests_over_two_seeds_or_over_some_of_the_seeds_carry_a_note(tmp_path, study):
+    compared = compare_seeds(study)
+    assert made.seeds(compared).rows[0][3].shown(0) == "2 (1 degree of freedom)"
+    assert "one degree of freedom" in made.seeds(compared).caption
+    one = compared[0]
+    third = replace(one.against.first, name="erm-2")
+    more = replace(one, against=replace(one.against, runs=[*one.against.runs, third]))
+    assert made.seeds([more]).rows[0][3].shown(0) == "2 (1 degree of freedom; of 2 and 3)"
+    three = replace(more, seeds=[0, 1, 2], method=replace(one.method, runs=[*one.method.runs, third]))
+    assert made.seeds([three]).rows[0][3].shown(0) == "3"
+    assert "degree of freedom" not in made.seeds([three]).caption
+
+
+def test_one_method_has_no_sentence_on_bold_figures(study):
+    one = make_study([run for run in study.runs if run.config.objective.name == "erm"])
+    assert "bold" not in made.results(one).caption + made.by_language(one)[0].caption
+    assert "bold" in made.results(study).caption
+    assert "bold" in made.by_language(study)[0].caption
+
+
+def test_languages_that_share_the_worst_rate_are_all_marked(tmp_path):
+    dataset = write_dataset(tmp_path / "tones", num_train=2, num_dev=4)
+    run = write_run(tmp_path / "run", dataset, share_wrong=0.0)
+    study = make_study(read_runs([run.path]).runs)
+    assert column(made.results(study), "Max CER")["ERM"].note == "aaa, bbb"
+    assert all(column(made.by_language(study)[0], name)["ERM"].is_worst for name in ("aaa", "bbb"))
+
+
 def test_details_hold_every_run_and_language_with_counts(study, intervals):
     table = made.details(study, intervals)
     assert len(table.rows) == 4 * 2
@@ -70,7 +126,7 @@ def test_runs_tell_date_commit_and_intervals(study, intervals):
 
 
 def test_significance_and_seeds_hold_what_was_compared(study):
-    comparisons = compare_runs(study, 50)
+    comparisons = compare_runs(study)
     table = made.significance(study, comparisons)
     worst = comparisons[0].found.summary["worst_cer"]
     assert table.rows[0][2].value == pytest.approx(100 * worst.value)
@@ -131,7 +187,7 @@ def test_runs_of_a_set_of_the_paper_stand_beside_its_figures(tmp_path):
     theirs = [row[1:9] for row in shown if row[1] == "the paper"]
     assert theirs[0] == ["the paper", "XLS-R", "–", "–", "114.8 (jpn)", "29.9", "89.0", "4.8"]
     assert theirs[2] == ["the paper", "XLS-R", "0.0001", "0.1", "71.5 (jpn)", "23.8", "91.0", "5.7"]
-    assert table.caption.endswith("profile paper.")
+    assert "scored under profile paper." in table.caption
 
 
 @pytest.mark.parametrize("texts", [["Data", "data", "data"], ["data", "data", "data-2"], ["data-2", "data", "data"]])

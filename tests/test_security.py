@@ -143,7 +143,7 @@ def test_no_command_asks_for_the_network_unless_a_name_on_the_hub_is_given(
     assert command(monkeypatch, "train", tmp_path / "run.yaml", "--out", run) == 0
     assert command(monkeypatch, "evaluate", run) == 0
     assert command(monkeypatch, "transcribe", run, corpus / "aaa-test-0.wav") == 0
-    assert command(monkeypatch, "report", run, "--out", tmp_path / "page.html", "--resamples", 10) == 0
+    assert command(monkeypatch, "report", run, "--out", tmp_path / "page.html") == 0
     assert command(monkeypatch, "score", dataset / "test.jsonl", run / "predictions" / "test.jsonl") == 0
     assert no_network == []
 

@@ -27,7 +27,6 @@ def report(
     ] = None,
     num_worst: Annotated[int, typer.Option(help="How many of the worst utterances to show.", min=0)] = 5,
     no_audio: Annotated[bool, typer.Option("--no-audio", help="Leave their audio out of the page.")] = False,
-    resamples: Annotated[int, typer.Option(help="How often the bootstrap draws.", min=1)] = 1000,
 ) -> None:
     """One page about runs that opens without a network: tables, figures, significance, the worst utterances."""
     if not out.absolute().parent.is_dir():
@@ -46,7 +45,6 @@ def report(
         tables=tables,
         num_worst=num_worst,
         audio=not no_audio,
-        num_resamples=resamples,
         track=progress,
     )
     typer.echo(f"Page: {written.page}")

@@ -75,11 +75,9 @@ def evaluate(
 
     with extra("train", "`ctcdro evaluate`"):
         from .evaluation import evaluate as run_evaluation
-        from .evaluation import written_as
-    from .runfolder import RunFolder
 
     beam = _beam_search(run, beam_size, language_model, lm_weight)
-    scores = run_evaluation(
+    done = run_evaluation(
         run,
         split,
         profile=profile,
@@ -90,9 +88,8 @@ def evaluate(
         skip_faults=skip_faults,
         track=progress,
     )
-    scores_shown(scores)
-    name = written_as(split, beam)
-    typer.echo(f"Predictions: {RunFolder(run).predictions(name)}\nScores: {RunFolder(run).scores(name)}")
+    scores_shown(done.scores)
+    typer.echo(f"Predictions: {done.predictions_path}\nScores: {done.scores_path}")
 
 
 def transcribe(

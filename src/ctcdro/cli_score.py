@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from .metrics import Counts, Scores
-    from .significance import Difference, Interval, Resampled, TTest
+    from .significance import Difference, Interval, TTest, Uncertainty
 
 
-# Of fewer the bootstrap sees too little of what could come.
 FEW_UTTERANCES = 20
+"""Intervals of languages with fewer test utterances are only rough."""
 
 
 class ScoringProfile(StrEnum):
@@ -47,8 +47,6 @@ def score(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write that object to this file.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
-    resamples: Annotated[int, typer.Option(help="How often the bootstrap draws.", min=1)] = 1000,
 ) -> None:
     """Score hypotheses by language: character and word error rates, language accuracy, and how sure they are.
 
@@ -56,7 +54,7 @@ def score(
     """
     from .files import written_whole
     from .metrics import count
-    from .significance import bootstrap, compare
+    from .significance import compare, confidence_intervals
     from .transcripts import match, read_hypotheses, read_references
 
     references = read_references(reference, lang)
@@ -64,9 +62,9 @@ def score(
         str(path): count(match(references, read_hypotheses(path), missing_as_empty), profile.value)
         for path in hypotheses
     }
-    intervals = {name: bootstrap(counts, resamples, seed) for name, counts in systems.items()}
+    intervals = {name: confidence_intervals(counts) for name, counts in systems.items()}
     first, *others = systems
-    comparisons = {name: compare(systems[first], systems[name], resamples, seed) for name in others}
+    comparisons = {name: compare(systems[first], systems[name]) for name in others}
     tests = {name: _over_languages(systems[first].scores(), systems[name].scores()) for name in others}
     record = _record(systems, intervals, comparisons, tests)
     if out is not None:
@@ -89,8 +87,8 @@ def _over_languages(first: Scores, second: Scores) -> TTest | None:
 
 def _record(
     systems: Mapping[str, Counts],
-    intervals: Mapping[str, Resampled[Interval]],
-    comparisons: Mapping[str, Resampled[Difference]],
+    intervals: Mapping[str, Uncertainty[Interval]],
+    comparisons: Mapping[str, Uncertainty[Difference]],
     tests: Mapping[str, TTest | None],
 ) -> dict[str, Any]:
     """Of one system its scores and their intervals; of several those of each by name, and the comparisons."""
@@ -108,8 +106,8 @@ def _record(
 
 def _print(
     systems: Mapping[str, Counts],
-    intervals: Mapping[str, Resampled[Interval]],
-    comparisons: Mapping[str, Resampled[Difference]],
+    intervals: Mapping[str, Uncertainty[Interval]],
+    comparisons: Mapping[str, Uncertainty[Difference]],
     tests: Mapping[str, TTest | None],
     out: Path | None,
 ) -> None:
@@ -121,7 +119,7 @@ def _print(
         scores_shown(counts.scores(), intervals[name])
         results.print()
     for name, found in comparisons.items():
-        results.print(f"{name} less {first} (in points, with 95 % intervals)", soft_wrap=True)
+        results.print(f"{name} minus {first} (in points, with 95 % intervals)", soft_wrap=True)
         results.print(comparison_table(found))
         if test := tests[name]:
             results.print(
@@ -133,7 +131,7 @@ def _print(
         results.print(f"Scores: {out}", soft_wrap=True)
 
 
-def scores_shown(scores: Scores, intervals: Resampled[Interval] | None = None) -> None:
+def scores_shown(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> None:
     """The table of a system, and what one should know to read it."""
     from .cli_shown import results
     from .metrics import NO_LANGUAGE
@@ -141,14 +139,16 @@ def scores_shown(scores: Scores, intervals: Resampled[Interval] | None = None) -
     results.print(scores_table(scores, intervals))
     told = "" if intervals is None else f", with {100 * intervals.confidence:g} % intervals of the CER"
     results.print(f"In per cent{told}; profile {scores.profile}")
+    if scores.is_empty:
+        results.print("Every hypothesis is empty: the model may predict only blanks.")
     if all(set(named) == {NO_LANGUAGE} for named in scores.confusion.values()):
         results.print("No hypothesis names a language, so that LID is 0.")
     few = [language for language, one in scores.languages.items() if one.num_utterances < FEW_UTTERANCES]
     if few and intervals is not None:
-        results.print(f"Fewer than {FEW_UTTERANCES} utterances, so that intervals are too narrow: {', '.join(few)}")
+        results.print(f"Fewer than {FEW_UTTERANCES} utterances, so that intervals are only rough: {', '.join(few)}")
 
 
-def scores_table(scores: Scores, intervals: Resampled[Interval] | None = None) -> Table:
+def scores_table(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> Table:
     """Rates by language, then over languages."""
     from .metrics import RATES, WORST_LANGUAGES
 
@@ -160,7 +160,7 @@ def scores_table(scores: Scores, intervals: Resampled[Interval] | None = None) -
     summary = scores.summary()
     worst, best = scores.worst(), scores.best()
     rows = {
-        "worst": f"worst (CER: {worst[0]})" if worst else "worst",
+        "worst": f"worst (CER: {scores.worst_label()})" if worst else "worst",
         "best": f"best (CER: {best[0]})" if best else "best",
         "mean": "mean",
         "spread": "spread",
@@ -176,7 +176,7 @@ def scores_table(scores: Scores, intervals: Resampled[Interval] | None = None) -
     return table
 
 
-def comparison_table(found: Resampled[Difference]) -> Table:
+def comparison_table(found: Uncertainty[Difference]) -> Table:
     """Differences by language, then over languages."""
     from .metrics import RATES
 

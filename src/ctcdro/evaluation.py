@@ -32,6 +32,14 @@ from .vocab import Vocabulary
 logger = logging.getLogger(__name__)
 
 
+class Evaluated(NamedTuple):
+    """The scores of a split, and the files that were written."""
+
+    scores: Scores
+    predictions_path: Path
+    scores_path: Path
+
+
 def evaluate(
     run: PathLike,
     split: str = "test",
@@ -43,7 +51,7 @@ def evaluate(
     num_workers: int = 0,
     skip_faults: bool = False,
     track: Track = untracked,
-) -> Scores:
+) -> Evaluated:
     """Decodes a split with the model of a run, scores it, and writes both to the run folder.
 
     Args:
@@ -99,14 +107,15 @@ def evaluate(
         )
     is_own = own is None or own.resolve() == path.parent.resolve()
     name = written_as(split, beam, None if is_own else path.parent)
+    done = Evaluated(scores, folder.predictions(name), folder.scores(name))
     about = {"skipped": len(decoded.skipped)} | ({} if beam is None else {"beam_search": beam.settings})
     with lock_folder(folder.path, wait=True):  # the scores are those of the predictions, whoever else evaluates
-        for path in (folder.predictions(name), folder.scores(name)):
+        for path in (done.predictions_path, done.scores_path):
             path.parent.mkdir(exist_ok=True)
             remove_leftovers(path.parent)
-        write_predictions(folder.predictions(name), decoded.predictions)
-        write_json(folder.scores(name), scores.to_record() | about)
-    return scores
+        write_predictions(done.predictions_path, decoded.predictions)
+        write_json(done.scores_path, scores.to_record() | about)
+    return done
 
 
 def _other_splits(folder: Path) -> str:
@@ -118,7 +127,7 @@ def _other_splits(folder: Path) -> str:
 def written_as(split: str, beam: BeamSearch | None = None, other_dataset: Path | None = None) -> str:
     """The name under which `RunFolder` has predictions and scores of a split.
 
-    Those of another dataset than the run's are kept apart, lest they be taken for it.
+    Results on another dataset have its name, so that they are not mistaken for those on the run's own.
 
     Example:
         >>> written_as("test"), written_as("test", other_dataset=Path("data/fleurs"))

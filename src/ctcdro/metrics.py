@@ -389,6 +389,28 @@ class Scores:
         sign = -1 if name == "lid" else 1
         return max(rates.items(), key=lambda item: sign * item[1]) if rates else None
 
+    def worst_languages(self, name: str = "cer") -> list[str]:
+        """All languages that share the worst rate."""
+        worst = self.worst(name)
+        return [language for language, rate in self.rates(name).items() if worst and rate == worst[1]]
+
+    def worst_label(self, name: str = "cer") -> str:
+        """The languages that share the worst rate, for tables; of more than three, how many.
+
+        Example:
+            >>> from ctcdro.transcripts import Prediction
+            >>> score([Prediction(one, one, "ano", one, "") for one in ("ces", "slk")]).worst_label()
+            'ces, slk'
+        """
+        languages = self.worst_languages(name)
+        return ", ".join(languages) if len(languages) <= 3 else f"{len(languages)} languages tied"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every hypothesis is empty, as that of a model which predicts only blanks."""
+        characters = self.together.characters
+        return bool(characters.reference and characters.deletions == characters.reference and not characters.insertions)
+
     def best(self, name: str = "cer") -> tuple[str, float] | None:
         """The best language and its rate; the first of the alphabet, of several."""
         rates = self.rates(name)

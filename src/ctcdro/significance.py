@@ -1,32 +1,61 @@
-"""What chance could have done: intervals of figures, and differences between systems.
+"""Confidence intervals of error rates, and tests of differences between two systems.
 
-The bootstrap draws utterances anew within each language, as many as there are, and works out all figures each time. Two
-systems are compared on the same draws, so that what is hard for both cancels out. Intervals are percentiles of what was
-drawn. They speak of the utterances that might have been tested; what another training run would give, only runs with
-other seeds tell: `over_runs` and `paired_t_test`.
+`confidence_intervals` and `compare` describe the sampling of test utterances: the utterances of a language are
+independent draws, and their number is fixed. Two systems are compared utterance by utterance, so that what is hard for
+both cancels out. Variation between training runs is another matter: train with several seeds, then use `over_runs` and
+`paired_t_test`.
 
-The same counts and the same seed give the same figures.
+A rate is a ratio of sums, errors over weights. Its standard error is that of the residuals, errors - rate * weights. A
+few utterances that are very wrong make the ratio skewed. So t = (estimate - truth) / (standard error) is transformed
+to g(t) = t + a t^2 / 3 + a^2 t^3 / 27 + a / 6, which follows Student's distribution closely (Hall, 1992). Here a is the
+skewness of the estimate, minus three times its correlation with the sum of the weights, which are random too.
+
+Language accuracy is a share of zeros and ones. Pseudo-utterances are added before its variance is estimated, two right
+and two wrong for a single share (Agresti and Coull, 1998; Price and Bonett, 2004).
+
+The worst language of the data is partly the worst by chance: see `_highest` and `_highest_difference`.
+
+The same counts give the same figures. `benchmarks/coverage.py` simulates how often intervals contain the truth.
+
+References:
+    P. Hall, "On the removal of skewness by transformation", JRSS B 54 (1992).
+    A. Agresti and B. A. Coull, "Approximate is better than 'exact' for interval estimation of binomial proportions",
+        The American Statistician 52 (1998).
+    R. M. Price and D. G. Bonett, "An improved confidence interval for a linear function of binomial proportions",
+        Computational Statistics and Data Analysis 45 (2004).
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from statistics import NormalDist
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from .metrics import RATES, Counts, Floats, Scores
+from .metrics import RATES, Counts, Floats, Integers, Scores
 
-# Draws to hold at a time, for memory: some 30 MB.
-_DRAWS_AT_A_TIME = 2_000_000
+SCREENING_LEVEL = 0.05
+"""A language may be the worst unless a test at this level, divided by the number of languages, finds it better."""
+AGREEMENT_LEVEL = 0.2
+"""Languages change alike unless a test at this level finds that their differences differ."""
+_NUM_DRAWS = 2000
+
+# Number, sum and sum of squares of pseudo-utterances: two right and two wrong; one better and one worse.
+_PSEUDO_OF_SHARE = np.array([4.0, 2.0, 2.0])
+_PSEUDO_OF_DIFFERENCE = np.array([2.0, 0.0, 2.0])
+
+_NORMAL = NormalDist()
+_upper_tail = np.vectorize(lambda z: 0.5 * math.erfc(z / math.sqrt(2)), otypes=[np.float64])
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure, and where it might have been."""
+    """A figure and its confidence interval."""
 
     value: float
     low: float
@@ -35,7 +64,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A figure of two systems, and the second less the first; the two-sided p-value is that of no difference."""
+    """A figure of two systems; the second minus the first, with its interval and two-sided p-value."""
 
     first: float
     second: float
@@ -49,64 +78,63 @@ Found = TypeVar("Found", Interval, Difference)
 
 
 @dataclass(frozen=True)
-class Resampled(Generic[Found]):
-    """Intervals of a system's figures, or differences between those of two systems."""
+class Uncertainty(Generic[Found]):
+    """Intervals of the figures of one system, or differences between those of two."""
 
     confidence: float
-    num_resamples: int
-    seed: int
     summary: dict[str, Found]
-    """By names of `Scores.summary`: the worst, best and mean over languages, and over all utterances, of each rate."""
+    """By names of `Scores.summary`: the worst, best and mean over languages, and all utterances, of each rate."""
     languages: dict[str, dict[str, Found]]
     """By language and rate."""
 
 
-def bootstrap(
-    counts: Counts, num_resamples: int = 1000, seed: int = 0, confidence: float = 0.95
-) -> Resampled[Interval]:
-    """Percentile intervals of a system's figures.
+def confidence_intervals(counts: Counts, confidence: float = 0.95) -> Uncertainty[Interval]:
+    """Confidence intervals of the figures of a system.
 
-    The worst language of a draw is the worst by chance, too, so that the interval of its rate lies somewhat high.
+    The interval of the worst rate is that of the highest true rate of any language, whichever language has it.
 
     Args:
         counts: of n utterances.
-        num_resamples: how many times n utterances are drawn.
-        seed: of the draws.
-        confidence: how often intervals shall hold the figure of endlessly many utterances.
+        confidence: how often intervals contain the figure of infinitely many utterances.
 
     Raises:
-        ValueError: if an argument is out of range.
+        ValueError: if `confidence` is out of range.
 
     Example:
         >>> from ctcdro.metrics import count
         >>> from ctcdro.transcripts import Prediction
         >>> texts = ["ahoj", "aho", "ah", "ahoj"] * 25
         >>> counts = count(Prediction(str(n), "ces", "ahoj", "ces", text) for n, text in enumerate(texts))
-        >>> found = bootstrap(counts).languages["ces"]["cer"]
-        >>> found.value, 0.14 < found.low < 0.16, 0.22 < found.high < 0.24
-        (0.1875, True, True)
+        >>> found = confidence_intervals(counts).languages["ces"]["cer"]
+        >>> found.value, round(found.low, 3), round(found.high, 3)
+        (0.1875, 0.148, 0.23)
     """
+    _check_confidence(confidence)
+    tail = (1 - confidence) / 2
+    summary: dict[str, Interval] = {}
+    languages: dict[str, dict[str, Interval]] = {name: {} for name in counts.languages}
+    for name, rate in _rates([counts]):
+        [system] = rate.systems
+        for place, (value, low, high) in enumerate(zip(system.value, *system.limits(tail), strict=True)):
+            languages[rate.languages[place]][name] = _within_bounds(name, value, low, high)
+        for figure, sign in _directions(name):
+            lowest, highest = _highest(system * sign, confidence)
+            low, high = sorted((sign * lowest, sign * highest))
+            summary[f"{figure}_{name}"] = _within_bounds(name, _top(system, sign), low, high)
+        for figure, one in (("mean", rate.mean), ("overall", rate.overall)):
+            summary[f"{figure}_{name}"] = _within_bounds(name, one.value, *one.limits(tail))
+    return Uncertainty(confidence, summary, languages)
 
-    def interval(figure: Floats) -> Interval:
-        low, high = _percentiles(figure[0, 1:], confidence)
-        return Interval(float(figure[0, 0]), low, high)
 
-    return _resampled([counts], num_resamples, seed, confidence, interval)
+def compare(first: Counts, second: Counts, confidence: float = 0.95) -> Uncertainty[Difference]:
+    """Differences between two systems on the same utterances, with intervals and p-values.
 
-
-def compare(
-    first: Counts, second: Counts, num_resamples: int = 1000, seed: int = 0, confidence: float = 0.95
-) -> Resampled[Difference]:
-    """Percentile intervals of the differences between two systems, and whether they could be chance.
-
-    The p-value is twice the share of draws on the far side of zero. With r draws it cannot be below 2 / (r + 1).
+    An interval excludes zero exactly if the p-value is below 1 - confidence.
 
     Args:
         first: of n utterances.
         second: of the same utterances.
-        num_resamples: how many times n utterances are drawn.
-        seed: of the draws.
-        confidence: how often intervals shall hold the difference of endlessly many utterances.
+        confidence: how often intervals contain the difference of infinitely many utterances.
 
     Raises:
         ValueError: if an argument is out of range, or the two are of different utterances, references or profiles.
@@ -116,17 +144,58 @@ def compare(
         >>> from ctcdro.transcripts import Prediction
         >>> first = count(Prediction(str(n), "ces", "ahoj", "ces", "aho") for n in range(50))
         >>> second = count(Prediction(str(n), "ces", "ahoj", "ces", "ahoj") for n in range(50))
-        >>> compare(first, second, num_resamples=999).summary["worst_cer"]
-        Difference(first=0.25, second=0.0, value=-0.25, low=-0.25, high=-0.25, p_value=0.002)
+        >>> compare(first, second).summary["worst_cer"]
+        Difference(first=0.25, second=0.0, value=-0.25, low=-0.25, high=-0.25, p_value=0.0)
     """
+    _check_confidence(confidence)
+    _check_pair(first, second)
+    tail = (1 - confidence) / 2
+    summary: dict[str, Difference] = {}
+    languages: dict[str, dict[str, Difference]] = {name: {} for name in first.languages}
+    for name, rate in _rates([first, second]):
+        one, other = rate.systems
+        found = (one.value, other.value, rate.each.value, *rate.each.limits(tail), rate.each.p_value())
+        for place, parts in enumerate(zip(*found, strict=True)):
+            languages[rate.languages[place]][name] = Difference(*map(float, parts))
+        for figure, sign in _directions(name):
+            limits = _highest_difference(one * sign, other * sign, rate.each * sign, confidence, name == "lid")
+            low, high = sorted((sign * limits[0], sign * limits[1]))
+            before, after = _top(one, sign), _top(other, sign)
+            summary[f"{figure}_{name}"] = Difference(before, after, after - before, low, high, limits[2])
+        for figure, whole in (("mean", rate.mean), ("overall", rate.overall)):
+            before, after = (float(system.value @ rate.shares[figure]) for system in (one, other))
+            low, high = map(float, whole.limits(tail))
+            p_value = float(whole.p_value())
+            summary[f"{figure}_{name}"] = Difference(before, after, float(whole.value), low, high, p_value)
+    return Uncertainty(confidence, summary, languages)
+
+
+def _within_bounds(rate: str, value: Any, low: Any, high: Any) -> Interval:
+    highest = 1.0 if rate == "lid" else math.inf
+    return Interval(float(value), max(0.0, float(low)), min(highest, float(high)))
+
+
+def _directions(rate: str) -> tuple[tuple[str, int], tuple[str, int]]:
+    """The sign with which the worst rate is the highest, and that with which the best is."""
+    return (("worst", -1), ("best", 1)) if rate == "lid" else (("worst", 1), ("best", -1))
+
+
+def _top(estimates: _Estimate, sign: int) -> float:
+    return float(sign * (sign * estimates.value).max())
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"`confidence` must be between 0 and 1; got {confidence!r}.")
+
+
+def _check_pair(first: Counts, second: Counts) -> None:
     if first.profile != second.profile:
         raise ValueError(f"`second` must be of the profile of `first`, {first.profile}; got {second.profile}.")
     if first.ids != second.ids or [first.languages[one] for one in first.language] != [
         second.languages[one] for one in second.language
     ]:
-        raise ValueError(
-            "`second` must have the utterances of `first`, in the same order and languages: only then do draws pair."
-        )
+        raise ValueError("`second` must have the utterances of `first`, in the same order and languages.")
     for unit in ("characters", "words"):
         ours, theirs = (getattr(counts, unit).reference for counts in (first, second))
         if (differing := np.flatnonzero(ours != theirs)).size:
@@ -136,107 +205,329 @@ def compare(
                 f"{ours[place]} {unit} in `first`, and {theirs[place]} in `second`."
             )
 
-    def difference(figure: Floats) -> Difference:
-        differences = figure[1] - figure[0]
-        low, high = _percentiles(differences[1:], confidence)
-        one, other = figure[:, 0].tolist()
-        return Difference(one, other, float(differences[0]), low, high, _p_value(differences[1:]))
 
-    return _resampled([first, second], num_resamples, seed, confidence, difference)
+@dataclass(frozen=True)
+class _Estimate:
+    """Figures and the shape of their sampling distribution: arrays over languages, or single numbers."""
+
+    value: Floats
+    center: Floats
+    """Of the distribution; it differs from the value where pseudo-utterances were added."""
+    variance: Floats
+    third: Floats
+    """Third cumulant, corrected for random weights."""
+    degrees: Floats
+    """Of freedom of the variance."""
+
+    def __mul__(self, sign: int) -> _Estimate:
+        return _Estimate(sign * self.value, sign * self.center, self.variance, sign * self.third, self.degrees)
+
+    def __getitem__(self, chosen: Any) -> _Estimate:
+        return _Estimate(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def total(self, weights: Floats) -> _Estimate:
+        """A weighted sum of independent estimates, over the last axis; degrees of freedom as Welch has them."""
+        variances = weights**2 * self.variance
+        variance = variances.sum(axis=-1)
+        spread = (variances**2 / self.degrees).sum(axis=-1)
+        return _Estimate(
+            (weights * self.value).sum(axis=-1),
+            (weights * self.center).sum(axis=-1),
+            variance,
+            (weights**3 * self.third).sum(axis=-1),
+            np.divide(variance**2, spread, out=np.full_like(variance, np.inf), where=spread > 0),
+        )
+
+    def limits(self, tail: float) -> tuple[Floats, Floats]:
+        """Lower and upper limits, each of which the truth is beyond with probability `tail`."""
+        reach = _student_of_normal(_NORMAL.inv_cdf(1 - tail), self.degrees)
+        deviation, skewness = np.sqrt(self.variance), self._skewness()
+        lower = self.center - deviation * _unskewed(reach, skewness)
+        upper = self.center - deviation * _unskewed(-reach, skewness)
+        return np.minimum(lower, self.value), np.maximum(upper, self.value)
+
+    def tails(self) -> tuple[Floats, Floats]:
+        """One-sided p-values against truths of at most zero, and of at least zero."""
+        deviation = np.sqrt(self.variance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(self.center == 0, 0.0, self.center / deviation)
+        z = np.clip(t, -1e6, 1e6)
+        z = np.where(deviation > 0, _normal_of_student(_skewed(z, self._skewness()), self.degrees), t)
+        return _upper_tail(z), _upper_tail(-z)
+
+    def p_value(self) -> Floats:
+        return np.minimum(1.0, 2 * np.minimum(*self.tails()))
+
+    def _skewness(self) -> Floats:
+        return _ratio(self.third, self.variance**1.5)
 
 
-def _resampled(
-    systems: Sequence[Counts],
-    num_resamples: int,
-    seed: int,
-    confidence: float,
-    found: Callable[[Floats], Found],
-) -> Resampled[Found]:
-    if num_resamples < 1:
-        raise ValueError(f"`num_resamples` must be positive; got {num_resamples}.")
-    if not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must be between 0 and 1; got {confidence!r}.")
-    sums = _sums(systems, num_resamples, np.random.default_rng(seed))
-    rates, together = _divided(sums), _divided(sums.sum(axis=3))
-    summary = {name: found(figure) for name, figure in _summary(rates, together) if _can_be_told(figure)}
-    languages = {
-        language: {
-            name: found(rates[:, rate, :, place])
-            for rate, name in enumerate(RATES)
-            if _can_be_told(rates[:, rate, :, place])
-        }
-        for place, language in enumerate(systems[0].languages)
-    }
-    return Resampled(confidence, num_resamples, seed, summary, languages)
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """0 where the denominator is."""
+    numerator, denominator = np.broadcast_arrays(numerator, denominator)
+    return np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=denominator > 0)
 
 
-def _can_be_told(figure: Floats) -> bool:
-    """Whether a figure is over something, in the data themselves and in some draw."""
-    return not np.isnan(figure[:, 0]).any() and not np.isnan(figure[:, 1:]).all()
+def _skewed(t: Floats, skewness: Floats) -> Floats:
+    """Hall's transformation of t."""
+    return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
 
 
-def _sums(systems: Sequence[Counts], num_resamples: int, generator: np.random.Generator) -> Floats:
-    """(systems, rates, 1 + draws, languages, 2) errors and weights; the first "draw" has each utterance once."""
-    shares = [system.shares() for system in systems]
-    # (n, systems * rates * 2)
-    columns = np.stack(
-        [column for one in shares for name in RATES for column in (one[name].errors, one[name].weights)], axis=1
+def _unskewed(g: Floats, skewness: Floats) -> Floats:
+    """The t of which `_skewed` is g."""
+    is_skewed = np.abs(skewness) > 1e-9
+    safe = np.where(is_skewed, skewness, 1.0)
+    return np.where(is_skewed, 3 * (np.cbrt(1 + safe * (g - safe / 6)) - 1) / safe, g)
+
+
+def _student_of_normal(z: float, degrees: Floats) -> Floats:
+    """Student's quantile of the probability that z has in the normal distribution, to 0.1 % from 9 degrees on.
+
+    References:
+        D. L. Wallace, "Bounds on normal approximations to Student's and the chi-square distributions", Annals of
+        Mathematical Statistics 30 (1959).
+    """
+    finite = np.minimum(degrees, 1e9)
+    scaled = z * (8 * finite + 3) / (8 * finite + 1)
+    return np.sign(z) * np.sqrt(finite * np.expm1(scaled**2 / finite))
+
+
+def _normal_of_student(t: Floats, degrees: Floats) -> Floats:
+    """The inverse of `_student_of_normal`."""
+    finite = np.minimum(degrees, 1e9)
+    return np.sign(t) * np.sqrt(finite * np.log1p(t**2 / finite)) * (8 * finite + 1) / (8 * finite + 3)
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """One rate of one or two systems, over the languages that have it."""
+
+    languages: list[str]
+    systems: list[_Estimate]
+    """Of each language."""
+    each: _Estimate
+    """The rate of a single system, or the difference of two, of each language."""
+    mean: _Estimate
+    overall: _Estimate
+    shares: dict[str, Floats]
+    """What languages contribute to `mean` and `overall`."""
+
+
+def _rates(systems: Sequence[Counts]) -> Iterator[tuple[str, _Rate]]:
+    """Rates by name, without those that no language has."""
+    all_shares = [system.shares() for system in systems]
+    names, language = systems[0].languages, systems[0].language
+    for name in RATES:
+        weights = all_shares[0][name].weights  # the same for both, as references are
+        has_rate = np.bincount(language, weights, len(names)) > 0
+        chosen = has_rate[language]
+        if not chosen.any():
+            continue
+        place = (np.cumsum(has_rate) - 1)[language[chosen]]
+        data = [_Data(shares[name].errors[chosen], weights[chosen], place) for shares in all_shares]
+        combined = data[0] if len(data) == 1 else _Data(data[1].errors - data[0].errors, weights[chosen], place)
+        total = np.bincount(place, weights[chosen])
+        shares = {"mean": np.full(len(total), 1 / len(total)), "overall": total / total.sum()}
+        if name == "lid":
+            pseudo = _PSEUDO_OF_SHARE if len(data) == 1 else _PSEUDO_OF_DIFFERENCE
+            each, parts = combined.shares(pseudo), combined.shares(pseudo / len(total))
+            mean, overall = parts.total(shares["mean"]), parts.total(shares["overall"])
+            own = [one.shares(_PSEUDO_OF_SHARE) for one in data]
+        else:
+            each, overall = combined.ratios(), combined.pooled()
+            mean = each.total(shares["mean"])
+            own = [one.ratios() for one in data]
+        languages = [one for one, there in zip(names, has_rate, strict=True) if there]
+        yield name, _Rate(languages, own, each, mean, overall, shares)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What n utterances contribute to a rate: errors, or their differences, over weights."""
+
+    errors: Floats
+    weights: Floats
+    language: Integers
+
+    def ratios(self) -> _Estimate:
+        """The rate of each language."""
+        errors, weights, numbers = self._sums(self.errors), self._sums(self.weights), self._numbers()
+        rate = errors / weights
+        residuals = self.errors - rate[self.language] * self.weights
+        squares, cubes, products = (self._sums(one) for one in (residuals**2, residuals**3, residuals * self.weights))
+        # One utterance has no deviation of its own; a rate between 0 and 1 has one half at most.
+        variance = np.where(numbers > 1, squares * numbers / np.maximum(numbers - 1, 1) / weights**2, 0.25)
+        skewness = _ratio(cubes, squares**1.5) - 3 * _ratio(products, np.sqrt(squares) * weights)
+        return _Estimate(rate, rate, variance, skewness * variance**1.5, self._degrees())
+
+    def pooled(self) -> _Estimate:
+        """The rate of all utterances; as the number of each language is fixed, only deviations within it count."""
+        weight, numbers = self.weights.sum(), self._numbers()
+        rate = self.errors.sum() / weight
+        residuals = self.errors - rate * self.weights
+        residuals = residuals - (self._sums(residuals) / numbers)[self.language]
+        squares = self._sums(residuals**2)
+        lone = self._sums(self.weights) ** 2 / 4
+        variances = np.where(numbers > 1, squares * numbers / np.maximum(numbers - 1, 1), lone)
+        whole = squares.sum()
+        skewness = _ratio((residuals**3).sum(), whole**1.5) - 3 * _ratio(
+            (residuals * self.weights).sum(), np.sqrt(whole) * weight
+        )
+        variance = variances.sum() / weight**2
+        spread = (variances**2 / self._degrees()).sum()
+        degrees = _ratio(variances.sum() ** 2, spread)
+        return _Estimate(rate, rate, variance, skewness * variance**1.5, np.where(degrees > 0, degrees, np.inf))
+
+    def shares(self, pseudo: Floats) -> _Estimate:
+        """The share of ones in each language, or the difference of two; pseudo-utterances are added for the variance.
+
+        Args:
+            pseudo: their number, sum and sum of squares.
+        """
+        number, total = self._sums(self.weights), self._sums(self.errors)
+        padded = number + pseudo[0]
+        center = (total + pseudo[1]) / padded
+        variance = ((self._sums(self.errors**2) + pseudo[2]) / padded - center**2) / padded
+        zero = np.zeros_like(center)
+        return _Estimate(total / number, center, np.maximum(variance, 0), zero, zero + np.inf)
+
+    def _degrees(self) -> Floats:
+        """Of the variance, as Satterthwaite has them for deviations that grow with the weights."""
+        effective = self._sums(self.weights**2) ** 2 / self._sums(self.weights**4)
+        return np.where(self._numbers() > 1, np.maximum(effective - 1, 1.0), np.inf)
+
+    def _sums(self, values: Floats) -> Floats:
+        return np.bincount(self.language, values).astype(np.float64, copy=False)
+
+    def _numbers(self) -> Floats:
+        return self._sums(((self.weights > 0) | (self.errors != 0)).astype(np.float64))
+
+
+def _highest(estimates: _Estimate, confidence: float) -> tuple[float, float]:
+    """Limits of the highest true figure of any language.
+
+    The upper limit is the highest of the upper limits of languages: too low only if that of the true worst language
+    is. The lower limit is the highest of the lower limits of the candidates. Each candidate may bring it above the
+    truth, so that all of them together get the error that both limits of a single language have. With several
+    candidates of about the same rate the upper limit is hardly ever too low; with one, each limit gets half.
+    """
+    error = 1 - confidence
+    candidates = _candidates(estimates)
+    tail = _tail(error, int(candidates.sum()))
+    return float(estimates[candidates].limits(tail)[0].max()), float(estimates.limits(error / 2)[1].max())
+
+
+def _candidates(estimates: _Estimate) -> npt.NDArray[np.bool_]:
+    """The languages that may have the highest true figure."""
+    number = len(estimates.value)
+    top = int(np.argmax(estimates.center))
+    reach = _NORMAL.inv_cdf(1 - SCREENING_LEVEL / number) if number > 1 else 0.0
+    behind = estimates.center[top] - estimates.center
+    return behind <= reach * np.sqrt(estimates.variance + estimates.variance[top])
+
+
+def _highest_difference(
+    first: _Estimate, second: _Estimate, paired: _Estimate, confidence: float, is_share: bool
+) -> tuple[float, float, float]:
+    """Limits and two-sided p-value of the highest figure of the second system minus that of the first.
+
+    It is a difference between the figure of one language and that of another, or of the same. If all candidates change
+    alike, it does not matter which languages these are, and `_tied` has the limits. Otherwise limits are over all pairs
+    of candidates (see `_over_pairs`), which errs on the safe side; so are those of shares, whose few different values
+    make everything look alike.
+    """
+    candidates = _candidates(first) | _candidates(second)
+    if not is_share and candidates.sum() > 1 and _agree(paired[candidates]):
+        return _tied(first, second, paired, candidates, confidence)
+    return _over_pairs(first, second, paired, confidence)
+
+
+def _agree(differences: _Estimate) -> bool:
+    """Whether differences of languages are compatible with a single one: Cochran's test."""
+    if not differences.variance.all():
+        return bool(np.ptp(differences.center) == 0)
+    precision = 1 / differences.variance
+    mean = (precision * differences.center).sum() / precision.sum()
+    spread = float((precision * (differences.center - mean) ** 2).sum())
+    degrees = len(precision) - 1
+    # Wilson and Hilferty's approximation of the chi-squared distribution.
+    z = ((spread / degrees) ** (1 / 3) - 1 + 2 / (9 * degrees)) / math.sqrt(2 / (9 * degrees))
+    return z <= _NORMAL.inv_cdf(1 - AGREEMENT_LEVEL)
+
+
+def _tied(
+    first: _Estimate, second: _Estimate, paired: _Estimate, candidates: npt.NDArray[np.bool_], confidence: float
+) -> tuple[float, float, float]:
+    """Limits and p-value if all candidates change alike, by simulating the highest of candidates that are equal."""
+    variances = first.variance[candidates], second.variance[candidates]
+    covariance = (variances[0] + variances[1] - paired.variance[candidates]) / 2
+    # The symmetric root of each covariance matrix, and draws in both orders: exchanged systems give the opposite.
+    determinant = np.sqrt(np.maximum(variances[0] * variances[1] - covariance**2, 0))
+    trace = np.sqrt(variances[0] + variances[1] + 2 * determinant)
+    draws = np.random.default_rng(0).standard_normal((2, _NUM_DRAWS // 2, int(candidates.sum())))
+    draws = np.concatenate([draws, draws[::-1]], axis=1)
+    highest = [
+        _ratio((own + determinant) * draws[place] + covariance * draws[1 - place], trace).max(axis=1)
+        for place, own in enumerate(variances)
+    ]
+    drawn = highest[1] - highest[0]
+    value = float(second.value.max() - first.value.max())
+    below, above = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    beyond = min((drawn >= value).sum(), (drawn <= value).sum())
+    p_value = min(1.0, 2 * (1 + int(beyond)) / (1 + _NUM_DRAWS))
+    return min(value, value - float(above)), max(value, value - float(below)), p_value
+
+
+def _over_pairs(
+    first: _Estimate, second: _Estimate, paired: _Estimate, confidence: float
+) -> tuple[float, float, float]:
+    """Limits and p-value over all pairs of a candidate h of the second system and a candidate g of the first.
+
+    The difference is max_h min_g (second_h - first_g), or min_g max_h, which is the same. A limit can fail for each
+    candidate of one system, so that its error is divided by their number, as in `_highest`.
+    """
+    value = float(second.value.max() - first.value.max())
+    places = [np.flatnonzero(_candidates(one)) for one in (first, second)]
+    pairs = _pairs(first, second, paired, *places)
+    low = pairs.limits(_tail(1 - confidence, len(places[1])))[0].min(axis=1).max()
+    high = pairs.limits(_tail(1 - confidence, len(places[0])))[1].max(axis=0).min()
+    above, below = pairs.tails()
+    p_value = min(
+        _two_sided(float(above.max(axis=1).min()), len(places[1])),
+        _two_sided(float(below.max(axis=0).min()), len(places[0])),
     )
-    sums = np.empty((num_resamples + 1, len(systems[0].languages), columns.shape[1]))
-    for place in range(len(systems[0].languages)):
-        own = columns[systems[0].language == place]
-        sums[0, place] = own.sum(axis=0)
-        start = 1
-        for times in _draws(len(own), num_resamples, generator):
-            sums[start : start + len(times), place] = times @ own
-            start += len(times)
-    split = sums.reshape(*sums.shape[:2], len(systems), len(RATES), 2)
-    return split.transpose(2, 3, 0, 1, 4)
+    return min(float(low), value), max(float(high), value), p_value if value else 1.0
 
 
-def _draws(num_utterances: int, num_resamples: int, generator: np.random.Generator) -> Iterator[Floats]:
-    """How many times each utterance is drawn, (some draws, utterances) at a time."""
-    rows = max(1, _DRAWS_AT_A_TIME // num_utterances)
-    for start in range(0, num_resamples, rows):
-        size = min(rows, num_resamples - start)
-        chosen = generator.integers(num_utterances, size=(size, num_utterances))
-        chosen += np.arange(size)[:, None] * num_utterances
-        times = np.bincount(chosen.ravel(), minlength=size * num_utterances)
-        yield times.reshape(size, num_utterances).astype(np.float64)
+def _tail(error: float, number: int) -> float:
+    """The error of one limit of each candidate: half of it for a single one, else all of it, divided among them."""
+    return error / 2 if number == 1 else 1 - (1 - error) ** (1 / number)
 
 
-def _divided(sums: Floats) -> Floats:
-    """Errors over weights; not a number where there is no weight."""
-    errors, weights = sums[..., 0], sums[..., 1]
-    return np.divide(errors, weights, out=np.full_like(errors, np.nan), where=weights > 0)
+def _two_sided(p_value: float, number: int) -> float:
+    """The error at which `_tail` is this."""
+    return min(1.0, 2 * p_value) if number == 1 else 1 - (1 - p_value) ** number
 
 
-def _summary(rates: Floats, together: Floats) -> Iterator[tuple[str, Floats]]:
-    """(systems, 1 + draws) of each figure, from (systems, rates, 1 + draws, languages) and the same over all."""
-    for number, name in enumerate(RATES):
-        own = rates[:, number]
-        is_there = ~np.isnan(own)
-        any_there = is_there.any(axis=-1)
-        highest = np.where(any_there, np.where(is_there, own, -np.inf).max(axis=-1), np.nan)
-        lowest = np.where(any_there, np.where(is_there, own, np.inf).min(axis=-1), np.nan)
-        total = np.where(is_there, own, 0.0).sum(axis=-1)
-        worst, best = (lowest, highest) if name == "lid" else (highest, lowest)
-        yield f"worst_{name}", worst
-        yield f"best_{name}", best
-        yield f"mean_{name}", np.where(any_there, total / np.maximum(is_there.sum(axis=-1), 1), np.nan)
-        yield f"overall_{name}", together[:, number]
-
-
-def _percentiles(drawn: Floats, confidence: float) -> tuple[float, float]:
-    drawn = drawn[~np.isnan(drawn)]
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
-
-
-def _p_value(drawn: Floats) -> float:
-    drawn = drawn[~np.isnan(drawn)]
-    far = min((drawn <= 0).sum(), (drawn >= 0).sum())
-    return min(1.0, 2 * (1 + int(far)) / (1 + len(drawn)))
+def _pairs(
+    first: _Estimate, second: _Estimate, paired: _Estimate, of_first: Integers, of_second: Integers
+) -> _Estimate:
+    """(second, first) differences between languages: paired of the same language, independent of two."""
+    rows, columns = np.meshgrid(of_second, of_first, indexing="ij")
+    both = _Estimate(
+        *(
+            np.stack([getattr(second, field.name)[rows], getattr(first, field.name)[columns]], axis=-1)
+            for field in fields(first)
+        )
+    )
+    independent = both.total(np.array([1.0, -1.0]))
+    is_same = rows == columns
+    return _Estimate(
+        *(
+            np.where(is_same, getattr(paired, field.name)[rows], getattr(independent, field.name))
+            for field in fields(first)
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)

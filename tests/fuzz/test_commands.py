@@ -72,7 +72,7 @@ def test_prepare(tmp_path, command, content):
 def test_score(tmp_path, command, content):
     (tmp_path / "reference.jsonl").write_bytes(LINE)
     (tmp_path / "hypothesis.jsonl").write_bytes(content)
-    command("score", tmp_path / "reference.jsonl", tmp_path / "hypothesis.jsonl", "--resamples", 2)
+    command("score", tmp_path / "reference.jsonl", tmp_path / "hypothesis.jsonl")
 
 
 @given(damaged(yaml.safe_dump({"dataset": "nowhere", "model": {"encoder": "mel-small"}, "seed": 1}).encode()))
@@ -90,7 +90,7 @@ def test_report(tmp_path, command, run, name, data):
     sound = (run.path / name).read_bytes()
     (run.path / name).write_bytes(data.draw(damaged(sound)))
     try:
-        command("report", run.path, "--out", tmp_path / "page.html", "--no-audio", "--resamples", 2)
+        command("report", run.path, "--out", tmp_path / "page.html", "--no-audio")
     finally:
         (run.path / name).write_bytes(sound)
 

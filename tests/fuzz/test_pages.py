@@ -52,7 +52,7 @@ def pages(tmp_path_factory):
     found = {}
     for kind, strings in (("hostile", STRINGS), ("harmless", HARMLESS)):
         folder = write_hostile_runs(tmp_path_factory.mktemp(kind), strings)
-        write_report([folder], folder / "page.html", num_resamples=3, num_worst=30, tables=folder / "tables")
+        write_report([folder], folder / "page.html", num_worst=30, tables=folder / "tables")
         found[kind] = folder
     return found
 
@@ -79,7 +79,7 @@ def test_hostile_strings_are_shown_as_they_are(pages):
 def test_tables_and_figures_are_written_of_them(pages, tmp_path):
     assert len(list((pages["hostile"] / "tables").iterdir())) == len(list((pages["harmless"] / "tables").iterdir()))
     folder = write_hostile_runs(tmp_path, ["$\\frac{", "$x$", "%s{}<b>", "_", "^", "\\"])
-    write_report([folder], folder / "page.html", num_resamples=3, num_worst=0, figures=folder / "figures")
+    write_report([folder], folder / "page.html", num_worst=0, figures=folder / "figures")
     assert len(list((folder / "figures").iterdir())) >= 8
 
 

@@ -28,9 +28,7 @@ def run(tmp_path_factory):
 
 def is_reported_or_told(run, out):
     """What is said must name a file of the run, or of its dataset, or the run itself."""
-    report = is_told(
-        lambda: write_report([run.path], out, num_worst=1, audio=False, num_resamples=2), run.path.parent, "baseline"
-    )
+    report = is_told(lambda: write_report([run.path], out, num_worst=1, audio=False), run.path.parent, "baseline")
     is_told(lambda: model_card(run).encode(), run.path)
     return report
 

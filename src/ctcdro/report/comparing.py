@@ -1,8 +1,9 @@
 """Which runs are of one method, what a method is called, and how it compares with the baseline.
 
-Runs whose configurations differ in nothing but the seed are of one method. A method is compared with the baseline on
-the same test data: run by run, seed by seed, by the paired bootstrap, which tells what other test utterances could
-have given; and over seeds by the paired t-test, which tells what other training runs could have given.
+Runs whose configurations differ only in the seed are of one method; of several with the same seed, the first counts. A
+method is compared with the baseline on the same test data. Each run is compared with the baseline's run of the same
+seed, utterance by utterance: what other test utterances could have given. Over seeds, methods are compared by the
+paired t-test: what other training runs could have given.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..config import by_key
-from ..significance import Difference, OverRuns, Resampled, TTest, compare, over_runs, paired_t_test
+from ..significance import Difference, OverRuns, TTest, Uncertainty, compare, over_runs, paired_t_test
 from .reading import RunResult
 
 OBJECTIVES = {
@@ -38,14 +39,21 @@ _WITHOUT_EFFECT = (
 
 @dataclass(frozen=True)
 class Method:
-    """Runs that differ in their seed only, and how they are called."""
+    """Runs that differ only in their seed, and the name of the method."""
 
     name: str
     runs: list[RunResult]
+    """One per seed."""
+    repeated: list[RunResult] = field(default_factory=list)
+    """Further runs of the same seeds, which count in no figure."""
 
     @property
     def first(self) -> RunResult:
         return self.runs[0]
+
+    @property
+    def seeds(self) -> list[int]:
+        return [run.config.seed for run in self.runs]
 
     @property
     def objective(self) -> str:
@@ -81,7 +89,7 @@ class RunComparison:
 
     run: RunResult
     against: RunResult
-    found: Resampled[Difference]
+    found: Uncertainty[Difference]
     over_languages: TTest | None
     """Of the CER; None for a single language."""
 
@@ -99,6 +107,16 @@ class SeedComparison:
 
 
 @dataclass(frozen=True)
+class Repetition:
+    """A run with the configuration and seed of another."""
+
+    run: RunResult
+    counted: RunResult
+    is_identical: bool
+    """Whether both have the same predictions."""
+
+
+@dataclass(frozen=True)
 class Study:
     """All runs, by method, and how they are called."""
 
@@ -111,6 +129,20 @@ class Study:
     @property
     def runs(self) -> list[RunResult]:
         return [run for method in self.methods for run in method.runs]
+
+    @property
+    def repetitions(self) -> list[Repetition]:
+        """Runs that are not counted, since another has the same configuration and seed."""
+        return [
+            Repetition(run, counted, run.predictions == counted.predictions)
+            for method in self.methods
+            for run in method.repeated
+            for counted in [_by_seed(method)[run.config.seed]]
+        ]
+
+    def has_unequal_seeds(self, method: Method) -> bool:
+        """Whether another method of the same test data has other seeds."""
+        return any(one.seeds != method.seeds for one in self.methods if one.first.test_data == method.first.test_data)
 
     @property
     def test_sets(self) -> list[list[Method]]:
@@ -146,8 +178,20 @@ def make_study(runs: Sequence[RunResult], baseline: str | None = None) -> Study:
     for run in runs:
         grouped.setdefault(_method_key(run), []).append(run)
     groups = sorted((sorted(own, key=lambda run: run.config.seed) for own in grouped.values()), key=_order_of(runs))
-    methods = [Method(name, own) for name, own in zip(_method_names(groups), groups, strict=True)]
+    methods = [_method(name, own) for name, own in zip(_method_names(groups), groups, strict=True)]
     return Study(methods, _labels(methods), _baselines(methods, baseline))
+
+
+def _method(name: str, runs: Sequence[RunResult]) -> Method:
+    """Counts the first run of each seed."""
+    counted: dict[int, RunResult] = {}
+    repeated = []
+    for run in runs:
+        if run.config.seed in counted:
+            repeated.append(run)
+        else:
+            counted[run.config.seed] = run
+    return Method(name, list(counted.values()), repeated)
 
 
 def _order_of(runs: Sequence[RunResult]) -> Callable[[Sequence[RunResult]], tuple[int, int, int]]:
@@ -216,10 +260,8 @@ def _labels(methods: Sequence[Method]) -> dict[str, str]:
     labels = {}
     is_seed_told = any(len(method.runs) > 1 for method in methods)
     for method in methods:
-        seeds = [run.config.seed for run in method.runs]
         for run in method.runs:
-            label = f"{method.name}, seed {run.config.seed}" if is_seed_told else method.name
-            labels[run.name] = label if seeds.count(run.config.seed) == 1 else f"{label} ({run.name})"
+            labels[run.name] = f"{method.name}, seed {run.config.seed}" if is_seed_told else method.name
     return labels
 
 
@@ -240,7 +282,10 @@ def _wanted(methods: Sequence[Method], wanted: str | None) -> list[Method]:
         method
         for method in methods
         if method.objective == wanted
-        or any(wanted == run.name or Path(wanted).resolve() == run.path.resolve() for run in method.runs)
+        or any(
+            wanted == run.name or Path(wanted).resolve() == run.path.resolve()
+            for run in (*method.runs, *method.repeated)
+        )
     ]
     if not named:
         names = ", ".join(run.name for method in methods for run in method.runs)
@@ -257,14 +302,14 @@ def _num_differences(one: Method, other: Method) -> int:
     return sum(ours.get(key) != theirs.get(key) for key in {**ours, **theirs})
 
 
-def compare_runs(study: Study, num_resamples: int = 1000, seed: int = 0) -> list[RunComparison]:
-    """The paired bootstrap of each run against the baseline's run of the same seed."""
+def compare_runs(study: Study) -> list[RunComparison]:
+    """Each run against the baseline's run of the same seed, utterance by utterance."""
     found = []
     for method in study.methods:
         for run, against in study.pairs(method):
             ours, theirs = against.scores.rates("cer"), run.scores.rates("cer")
             test = paired_t_test(list(ours.values()), list(theirs.values())) if len(ours) > 1 else None
-            compared = compare(against.counts, run.counts, num_resamples, seed)
+            compared = compare(against.counts, run.counts)
             found.append(RunComparison(run, against, compared, test))
     return found
 
@@ -280,7 +325,7 @@ def compare_seeds(study: Study) -> list[SeedComparison]:
         seeds = sorted(set(ours) & set(theirs))
         if len(seeds) < 2:
             continue
-        for figure in ("worst_cer", "mean_cer", "best_cer", method.first.lid):
+        for figure in ("worst_cer", "mean_cer", "best_cer", "mean_lid"):
             first = [ours[seed].scores.summary()[figure] for seed in seeds]
             second = [theirs[seed].scores.summary()[figure] for seed in seeds]
             there = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
@@ -291,5 +336,4 @@ def compare_seeds(study: Study) -> list[SeedComparison]:
 
 
 def _by_seed(method: Method) -> dict[int, RunResult]:
-    """The run of each seed; the first of several."""
-    return {run.config.seed: run for run in reversed(method.runs)}
+    return {run.config.seed: run for run in method.runs}

@@ -30,7 +30,7 @@ def write_figures(study: Study, intervals: Intervals, folder: PathLike) -> list[
     figures: dict[str, Any] = {}
     for number, methods in enumerate(study.test_sets):
         which = f"-{number + 1}" if number else ""
-        figures[f"cer{which}"] = cer_figure(cer_bars(study, intervals, methods))
+        figures[f"cer{which}"] = cer_figure(cer_bars(intervals, methods))
         moving = [run for method in methods for run in method.runs if not run.weights.is_constant]
         if moving:
             figures[f"weights{which}"] = weights_figure(moving, [study.label(run) for run in moving])
@@ -87,24 +87,29 @@ def weights_figure(runs: Sequence[RunResult], titles: Sequence[str]) -> Any:
 
 
 def cer_figure(bars: Sequence[Bars]) -> Any:
-    """The CER of each language and run, with intervals."""
+    """The CER of each language and method, with intervals or seeds."""
     languages = bars[0].languages
     figure = new_figure(max(5.0, 0.6 + 0.16 * len(languages) * (len(bars) + 1.5)), 3.2)
     axes = figure.add_subplot()
     width = 0.84 / len(bars)
     for place, own in enumerate(bars):
+        middle = np.arange(len(languages)) + (place + 0.5) * width - 0.42
         axes.bar(
-            np.arange(len(languages)) + (place + 0.5) * width - 0.42,
+            middle,
             own.values,
             width,
-            yerr=np.array([own.below, own.above]),
+            yerr=np.array([own.below, own.above]) if own.above else None,
             error_kw={"linewidth": 0.8, "capsize": 1.5},
             label=own.label,
-            color=COLOURS[own.method % len(COLOURS)],
+            color=COLOURS[place % len(COLOURS)],
             edgecolor="white",
             linewidth=0.4,
             hatch=HATCHES[place % len(HATCHES)],
         )
+        if own.seeds:
+            across = np.repeat(middle, [len(seeds) for seeds in own.seeds])
+            heights = [value for seeds in own.seeds for value in seeds]
+            axes.scatter(across, heights, s=9, color="white", edgecolors="black", linewidths=0.6, zorder=3)
     axes.set_xticks(np.arange(len(languages)), languages, fontsize=8, parse_math=False)
     axes.set_ylabel("CER in per cent", fontsize=9)
     axes.tick_params(axis="y", labelsize=8)

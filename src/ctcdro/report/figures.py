@@ -83,34 +83,53 @@ def weights_figure(run: RunResult, label: str, name: str, highest: float) -> Pag
 
 
 def cer_figure(bars: Sequence[Bars], name: str, title: str) -> PageFigure:
-    """The CER of each language and run, with intervals; bars lie, so that a phone has room for them."""
+    """The CER of each language and method, with intervals or seeds; bars lie, so that a phone has room for them."""
     traces = []
     for place, own in enumerate(bars):
+        languages = [escaped(language) for language in own.languages]
+        color = _nth(COLOURS, place)
+        shared = {"name": escaped(own.label), "orientation": "h", "offsetgroup": str(place), "legendgroup": str(place)}
+        intervals = {
+            "type": "data",
+            "symmetric": False,
+            "array": [round(reach, 3) for reach in own.above],
+            "arrayminus": [round(reach, 3) for reach in own.below],
+            "thickness": 1.2,
+            "width": 2,
+        }
         traces.append(
             go.Bar(
-                y=[escaped(language) for language in own.languages],
+                y=languages,
                 x=[round(value, 3) for value in own.values],
-                name=escaped(own.label),
-                orientation="h",
-                error_x={
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [round(reach, 3) for reach in own.above],
-                    "arrayminus": [round(reach, 3) for reach in own.below],
-                    "thickness": 1.2,
-                    "width": 2,
-                },
+                error_x=intervals if own.above else None,
                 marker={
-                    "color": _nth(COLOURS, own.method),
-                    "line": {"color": _nth(COLOURS, own.method), "width": 1},
+                    "color": color,
+                    "line": {"color": color, "width": 1},
                     "pattern": {"shape": _nth(PATTERNS, place), "size": 6, "solidity": 0.4},
                 },
-                hovertemplate="%{x:.1f} %",
+                customdata=[", ".join(f"{value:.1f}" for value in seeds) for seeds in own.seeds],
+                hovertemplate="%{x:.1f} %" + (" (seeds: %{customdata})" if own.seeds else ""),
+                **shared,
             )
         )
+        if own.seeds:
+            traces.append(
+                go.Scatter(
+                    y=[name for name, seeds in zip(languages, own.seeds, strict=True) for _ in seeds],
+                    x=[round(value, 3) for seeds in own.seeds for value in seeds],
+                    mode="markers",
+                    marker={"color": "white", "size": 6, "line": {"color": "#1b1f24", "width": 1.2}},
+                    showlegend=False,
+                    hoverinfo="skip",
+                    **shared,
+                )
+            )
     layout = _layout(
         barmode="group",
         bargap=0.18,
+        scattermode="group",
+        scattergap=0.18,
+        showlegend=len(bars) > 1,
         xaxis={"title": {"text": "CER in per cent"}, "rangemode": "tozero"},
         yaxis={"autorange": "reversed", "ticks": "", "type": "category"},
         hovermode="y unified",
@@ -123,10 +142,9 @@ def cer_figure(bars: Sequence[Bars], name: str, title: str) -> PageFigure:
     )
     num_languages = len(bars[0].languages)
     height = 170 + num_languages * (14 * len(bars) + 12) + 14 * len(bars)
-    description = (
-        f"CER of {num_languages} languages with 95 % intervals; bars come in the order of the legend. "
-        f"Worst of each run, in per cent: {worst}."
-    )
+    drawn = "means over seeds; each dot is a seed" if bars[0].seeds else "with 95 % intervals over test utterances"
+    order = " Bars are in the order of the legend." if len(bars) > 1 else ""
+    description = f"CER of {num_languages} languages, {drawn}.{order} Worst in per cent: {worst}."
     return PageFigure(name, title, description, _spec(traces, layout), height)
 
 

@@ -26,18 +26,18 @@ with extra("report", "The report"):
 from .. import __version__
 from ..files import PathLike, written_whole
 from ..progress import Track, untracked
-from ..significance import bootstrap
+from ..significance import confidence_intervals
 from . import tables as made
 from .comparing import Study, compare_runs, compare_seeds, make_study
 from .figures import PageFigure, cer_figure, confusion_figure, lengths_figure, weights_figure
 from .reading import read_runs
-from .series import MOST_BARS, cer_bars, confusion
+from .series import cer_bars, confusion
 from .table import Table, write_tables
 from .tables import Intervals, slugs, with_lengths
 from .worst import WorstUtterance, worst_utterances
 
 FEW_UTTERANCES = 20
-"""Of a language; of fewer the bootstrap sees too little of what could come."""
+"""Intervals of languages with fewer test utterances are only rough."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,6 @@ def write_report(
     tables: PathLike | None = None,
     num_worst: int = 5,
     audio: bool = True,
-    num_resamples: int = 1000,
-    seed: int = 0,
     track: Track = untracked,
 ) -> Written:
     """Writes the page about runs.
@@ -75,8 +73,6 @@ def write_report(
         tables: folder for the tables as Markdown, CSV and LaTeX.
         num_worst: how many of the worst utterances to show, of each test set.
         audio: whether they can be listened to.
-        num_resamples: draws of the bootstrap.
-        seed: of the bootstrap.
         track: shows progress.
 
     Raises:
@@ -85,10 +81,9 @@ def write_report(
     found = read_runs(runs, split)
     study = make_study(found.runs, baseline)
     intervals = {
-        run.name: bootstrap(run.counts, num_resamples, seed)
-        for run in track(study.runs, "drawing utterances", len(study.runs))
+        run.name: confidence_intervals(run.counts) for run in track(study.runs, "computing intervals", len(study.runs))
     }
-    content = _content(study, intervals, num_resamples, seed)
+    content = _content(study, intervals)
     environment = Environment(
         loader=PackageLoader("ctcdro.report"),
         autoescape=True,
@@ -118,9 +113,9 @@ def write_report(
     return written
 
 
-def _content(study: Study, intervals: Intervals, num_resamples: int, seed: int) -> dict[str, Any]:
+def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
     """All that the template shows, but for the audio."""
-    comparisons = compare_runs(study, num_resamples, seed)
+    comparisons = compare_runs(study)
     by_seed = compare_seeds(study)
     datasets = list({run.dataset.path: run.dataset for run in study.runs}.values())
     differing = made.differences(study)
@@ -130,7 +125,8 @@ def _content(study: Study, intervals: Intervals, num_resamples: int, seed: int) 
         "tests": _tests(study),
         "synthetic": [dataset.name for dataset in datasets if dataset.is_synthetic],
         "few": _few(study),
-        "num_resamples": num_resamples,
+        "few_utterances": FEW_UTTERANCES,
+        "empty": [study.label(run) for run in study.runs if run.scores.is_empty],
         "results": made.results(study),
         "languages": made.by_language(study),
         "details": made.details(study, intervals),
@@ -205,13 +201,12 @@ def _few(study: Study) -> list[str]:
     )
 
 
-def _cer_figures(study: Study, intervals: Intervals) -> list[tuple[PageFigure, bool]]:
-    """A figure for each test set, and whether some runs are left out of it."""
-    found = []
-    for number, methods in enumerate(study.test_sets):
-        figure = cer_figure(cer_bars(study, intervals, methods), f"cer-{number}", methods[0].first.data_name)
-        found.append((figure, sum(len(method.runs) for method in methods) > MOST_BARS))
-    return found
+def _cer_figures(study: Study, intervals: Intervals) -> list[PageFigure]:
+    """A figure for each test set."""
+    return [
+        cer_figure(cer_bars(intervals, methods), f"cer-{number}", methods[0].first.data_name)
+        for number, methods in enumerate(study.test_sets)
+    ]
 
 
 def _weights_figures(study: Study) -> list[PageFigure]:

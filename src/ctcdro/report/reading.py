@@ -26,6 +26,8 @@ from .paper_results import MODELS, set_of
 
 BEAM = "-beam"
 """What ends the name of a split whose scores are those of a beam search."""
+OTHER_DATASET = "-of-"
+"""What stands in the name of a split before the name of a dataset that is not the run's."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,6 @@ class RunResult:
         """The paper's name of the encoder, or its own."""
         encoder = self.config.model.encoder
         return MODELS.get(encoder, encoder.rstrip("/").rpartition("/")[2])
-
-    @property
-    def lid(self) -> str:
-        """Which figure of `Scores.summary` is the language accuracy: the paper's is over all utterances."""
-        return "overall_lid" if self.counts.profile == "paper" else "mean_lid"
 
 
 @dataclass(frozen=True)
@@ -211,7 +208,9 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
 def _evaluate(path: Path, split: str) -> str:
     """The command that scores a run."""
     beam = ["--beam-size", "16"] if split.endswith(BEAM) else []
-    return shlex.join(["ctcdro", "evaluate", str(path), "--split", split.removesuffix(BEAM), *beam])
+    own, of, dataset = split.removesuffix(BEAM).partition(OTHER_DATASET)
+    other = ["--dataset", f"FOLDER/{dataset}"] if of else []
+    return shlex.join(["ctcdro", "evaluate", str(path), "--split", own, *other, *beam])
 
 
 def _weights(folder: RunFolder) -> Weights:

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..metrics import NO_LANGUAGE
-from .comparing import Method, Study
-from .reading import RunResult, Weights
+from .comparing import Method
+from .reading import Weights
 from .tables import Intervals, total_confusion
 
 MOST_POINTS = 500
-MOST_BARS = 8
-"""Runs in the bars of a language; of more, the first run of each method is shown."""
 
 COLOURS = ("#3b8fd6", "#e07b00", "#1a9e77", "#c65aa0", "#d1495b", "#8a7d00", "#6a6fd1", "#5b8a8a")
 """Told apart by most eyes, on white and on black."""
@@ -42,39 +40,37 @@ def thinned(weights: Weights, most: int = MOST_POINTS) -> Weights:
 
 @dataclass(frozen=True)
 class Bars:
-    """The CER of each language for one run, in per cent, with the reach of its interval to either side."""
+    """The CER of each language for one method, in per cent."""
 
     label: str
-    method: int
-    """The place of the run's method among those shown, for its colour."""
     languages: list[str]
     values: list[float]
+    """Means over seeds."""
     below: list[float]
+    """Reach of the interval below the value; empty for several seeds."""
     above: list[float]
+    seeds: list[list[float]]
+    """By language, the value of each seed; empty if no method has several."""
 
 
-def shown_runs(methods: Sequence[Method]) -> list[tuple[int, RunResult]]:
-    """Runs, each with the place of its method; few enough to be told apart."""
-    runs = [(place, run) for place, method in enumerate(methods) for run in method.runs]
-    return runs if len(runs) <= MOST_BARS else [(place, method.first) for place, method in enumerate(methods)]
-
-
-def cer_bars(study: Study, intervals: Intervals, methods: Sequence[Method]) -> list[Bars]:
-    """Bars of runs with the same test data; languages in the order of the first run's CER, the worst first."""
+def cer_bars(intervals: Intervals, methods: Sequence[Method]) -> list[Bars]:
+    """Bars of methods with the same test data; languages in the order of the first method's CER, the worst first."""
+    has_seeds = any(len(method.runs) > 1 for method in methods)
     found = []
     order: list[str] = []
-    for place, run in shown_runs(methods):
-        rates = {language: own["cer"] for language, own in intervals[run.name].languages.items() if "cer" in own}
-        order = order or sorted(rates, key=lambda name: -rates[name].value)
-        chosen = [rates[language] for language in order]
+    for method in methods:
+        means = {language: one.mean for language, one in method.rates("cer").items()}
+        order = order or sorted(means, key=lambda name: -means[name])
+        own = intervals[method.first.name].languages
+        reaches = [] if has_seeds else [own[language]["cer"] for language in order]
         found.append(
             Bars(
-                study.label(run),
-                place,
+                method.name,
                 order,
-                [100 * one.value for one in chosen],
-                [100 * max(0.0, one.value - one.low) for one in chosen],
-                [100 * max(0.0, one.high - one.value) for one in chosen],
+                [100 * means[language] for language in order],
+                [100 * (one.value - one.low) for one in reaches],
+                [100 * (one.high - one.value) for one in reaches],
+                [[100 * run.scores.rates("cer")[name] for run in method.runs] for name in order] if has_seeds else [],
             )
         )
     return found

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..metrics import Scores
-from ..significance import Difference, Interval, OverRuns, Resampled
+from ..significance import Difference, Interval, OverRuns, Uncertainty
 from .comparing import OBJECTIVES, Method, RunComparison, SeedComparison, Study, flat_config
 from .paper_results import SOURCES, paper_results
 from .reading import Dataset
 from .table import Cell, Column, Table
 
-Intervals = Mapping[str, Resampled[Interval]]
+Intervals = Mapping[str, Uncertainty[Interval]]
 """Of runs, by their names."""
 
 MOST_COLUMNS = 8
@@ -43,13 +43,13 @@ def results(study: Study) -> Table:
     columns = [
         Column("method", is_number=False),
         *([Column("data", is_number=False)] if len(datasets) > 1 else []),
-        Column("model", is_number=False),
-        Column("step size", is_number=False),
-        Column("smoothing", is_number=False),
-        Column("runs", decimals=0),
         _lower("Max CER"),
         _lower("Avg CER"),
         _higher("LID"),
+        Column("seeds", decimals=0),
+        Column("model", is_number=False),
+        Column("step size", is_number=False),
+        Column("smoothing", is_number=False),
     ]
     rows = []
     for method in study.methods:
@@ -59,28 +59,32 @@ def results(study: Study) -> Table:
         rows.append(
             [
                 *named,
+                *_headline(method),
+                Cell(len(method.runs), note=_listed(method.seeds) if study.has_unequal_seeds(method) else ""),
                 Cell(method.first.model_name),
                 *_settings(method.step_size, method.smoothing),
-                Cell(len(method.runs)),
-                *_headline(method),
             ]
         )
     _mark_best(rows, columns, [method.first.test_data for method in study.methods])
     caption = (
         "CER of the worst language (in parentheses), mean CER over languages and language accuracy (LID), in per cent. "
-        f"{_of_what(study)} The best of each column is bold."
+        f"{_of_what(study)}{_about_bold(study, ' The best of each column is bold.')}"
     )
+    if any(map(study.has_unequal_seeds, study.methods)):
+        caption += (
+            " Not all methods have the same seeds (in parentheses): their means are over different runs. Compare them "
+            "over the seeds they share, under Significance."
+        )
     return Table("results", caption, columns, rows)
 
 
 def _headline(method: Method) -> list[Cell]:
     found = method.over_runs()
-    worst = [run.scores.worst() for run in method.runs]
-    languages = sorted({one[0] for one in worst if one})
+    languages = sorted({run.scores.worst_label() for run in method.runs})
     return [
-        _over_runs(found.get("worst_cer"), note=", ".join(languages)),
+        _over_runs(found.get("worst_cer"), note="; ".join(languages)),
         _over_runs(found.get("mean_cer")),
-        _over_runs(found.get(method.first.lid)),
+        _over_runs(found.get("mean_lid")),
     ]
 
 
@@ -104,13 +108,16 @@ def _by_language(study: Study, methods: Sequence[Method], name: str) -> Table:
     rows = []
     for method in methods:
         rates = method.rates("cer")
-        worst = max(rates, key=lambda name: rates[name].mean, default=None)
-        cells = [_over_runs(rates.get(language), is_worst=language == worst) for language in languages]
+        worst = max((one.mean for one in rates.values()), default=None)
+        cells = [
+            _over_runs(rates.get(language), is_worst=language in rates and rates[language].mean == worst)
+            for language in languages
+        ]
         rows.append([Cell(method.name), *cells, *_headline(method)[1:]])
     _mark_best(rows, columns, [method.first.test_data for method in methods])
     caption = (
         f"CER of each language of {methods[0].first.data_name}, in per cent. {_of_what(study)} "
-        "The worst language of a method is underlined, the best method for a language bold."
+        f"The worst language of a method is underlined{_about_bold(study, ', the best method for a language bold')}."
     )
     table = Table(name, caption, columns, rows)
     return table if len(languages) <= MOST_COLUMNS else _turned(table)
@@ -140,19 +147,19 @@ def runs(study: Study, intervals: Intervals) -> Table:
     ]
     rows = []
     for run in study.runs:
-        found, worst = intervals[run.name].summary, run.scores.worst()
+        found = intervals[run.name].summary
         rows.append(
             [
                 Cell(study.label(run)),
-                _interval(found.get("worst_cer"), note=worst[0] if worst else ""),
+                _interval(found.get("worst_cer"), note=run.scores.worst_label()),
                 _interval(found.get("mean_cer")),
-                _interval(found.get(run.lid)),
+                _interval(found.get("mean_lid")),
                 Cell(_date(run.about)),
                 Cell(str(run.about.get("commit") or "")[:10] or None),
                 Cell(run.name),
             ]
         )
-    caption = "Each run, in per cent, with 95 % intervals of the bootstrap over test utterances."
+    caption = "Each run, in per cent, with 95 % intervals over test utterances."
     return Table("runs", caption, columns, rows)
 
 
@@ -180,21 +187,22 @@ def details(study: Study, intervals: Intervals) -> Table:
     ]
     caption = (
         "Each run and language: test utterances, characters of their references, and rates in per cent with 95 % "
-        "intervals of the bootstrap over utterances."
+        "intervals over test utterances."
     )
     return Table("details", caption, columns, rows)
 
 
 def significance(study: Study, comparisons: Sequence[RunComparison]) -> Table:
-    """Each run against the baseline, by the paired bootstrap."""
+    """Each run against the baseline, on the same utterances."""
     columns = [Column("run", is_number=False), Column("against", is_number=False)]
     for name in ("Max CER", "Avg CER", "LID"):
         columns += [Column(f"Δ {name}", signed=True), replace(_P_VALUE, name=f"p {name}")]
     columns += [Column("Δ over languages", signed=True), replace(_P_VALUE, name="p over languages")]
     rows = []
     for one in comparisons:
-        row = [Cell(study.label(one.run)), Cell(study.label(one.against))]
-        for figure in ("worst_cer", "mean_cer", one.run.lid):
+        other_seed = one.run.config.seed != one.against.config.seed
+        row = [Cell(study.label(one.run)), Cell(study.label(one.against), note="another seed" if other_seed else "")]
+        for figure in ("worst_cer", "mean_cer", "mean_lid"):
             row += _difference(one.found.summary.get(figure))
         test = one.over_languages
         row += (
@@ -204,7 +212,7 @@ def significance(study: Study, comparisons: Sequence[RunComparison]) -> Table:
         )
         rows.append(row)
     caption = (
-        "Δ: runs less the baseline, in points, with 95 % intervals and p-values of the paired bootstrap: what other "
+        "Δ: runs minus the baseline on the same utterances, in points, with 95 % intervals and p-values: what other "
         "test utterances could have given. Over languages: a paired t-test of the CER, as if they were drawn from many."
     )
     return Table("significance", caption, columns, rows)
@@ -215,7 +223,6 @@ _FIGURES = {
     "mean_cer": "Avg CER",
     "best_cer": "best language's CER",
     "mean_lid": "LID",
-    "overall_lid": "LID",
 }
 
 
@@ -235,7 +242,7 @@ def seeds(comparisons: Sequence[SeedComparison]) -> Table:
             Cell(one.method.name),
             Cell(one.against.name),
             Cell(_FIGURES[one.figure]),
-            Cell(len(one.seeds)),
+            Cell(len(one.seeds), note=_shared_seeds(one)),
             Cell(100 * one.test.value, interval=(100 * one.test.low, 100 * one.test.high)),
             Cell(one.test.t),
             Cell(one.test.p_value),
@@ -243,9 +250,14 @@ def seeds(comparisons: Sequence[SeedComparison]) -> Table:
         for one in comparisons
     ]
     caption = (
-        "Methods less the baseline over seeds, in points, with 95 % intervals of the paired t-test: what other "
-        "training runs could have given."
+        "Methods minus the baseline over the seeds that both have, in points, with 95 % intervals of the paired "
+        "t-test: what other training runs could have given."
     )
+    if any(len(one.seeds) == 2 for one in comparisons):
+        caption += (
+            " With two seeds the t-test has one degree of freedom: intervals are very wide, and a p-value above 0.05 "
+            "is no evidence that methods are alike."
+        )
     return Table("seeds", caption, columns, rows)
 
 
@@ -266,7 +278,7 @@ def best_language(study: Study, comparisons: Sequence[RunComparison]) -> Table:
         rows.append(row)
     caption = (
         "CER of the language that a run recognises best (in parentheses), in per cent, and of the baseline's; "
-        "difference in points, with 95 % interval and p-value of the paired bootstrap."
+        "difference in points, with 95 % interval and p-value over test utterances."
     )
     return Table("best-language", caption, columns, rows)
 
@@ -448,6 +460,7 @@ def _beside_paper(set_name: str, methods: Sequence[Method]) -> Table:
             if profiles == ["paper"]
             else "; the authors' scoring is profile paper, so that figures differ somewhat."
         )
+        + " LID of these runs is the mean over languages; the authors' scripts count all utterances."
     )
     return Table(f"paper-{set_name}", caption, columns, [row for own in rows.values() for row in own])
 
@@ -470,7 +483,35 @@ def slugs(texts: Iterable[str]) -> list[str]:
 def _of_what(study: Study) -> str:
     split = study.runs[0].split
     several = any(len(method.runs) > 1 for method in study.methods)
-    return f"Measured on {split}." + (" Mean ± standard deviation over runs with different seeds." if several else "")
+    return f"Measured on {split}." + (" Mean ± standard deviation over seeds." if several else "")
+
+
+def _about_bold(study: Study, text: str) -> str:
+    """A sentence on bold figures, where there are any to compare."""
+    return text if any(len(methods) > 1 for methods in study.test_sets) else ""
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    """Example:
+    >>> _listed([0, 1, 2, 5]), _listed([3])
+    ('0–2, 5', '3')
+    """
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    return ", ".join(str(own[0]) if len(own) == 1 else f"{own[0]}–{own[-1]}" for own in runs)
+
+
+def _shared_seeds(one: SeedComparison) -> str:
+    """What to know of the seeds of a comparison."""
+    numbers = {len(one.method.runs), len(one.against.runs)}
+    notes = ["1 degree of freedom"] if len(one.seeds) == 2 else []
+    if numbers != {len(one.seeds)}:
+        notes.append(f"of {len(one.method.runs)} and {len(one.against.runs)}")
+    return "; ".join(notes)
 
 
 def _settings(step_size: float | None, smoothing: float | None) -> list[Cell]:

@@ -81,3 +81,11 @@ function sort(head) {
 for (const button of document.querySelectorAll("thead button")) {
   button.addEventListener("click", () => sort(button.closest("th")));
 }
+
+// A table that is wider than the window says so.
+const wideTables = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    target.previousElementSibling.hidden = target.scrollWidth <= target.clientWidth;
+  }
+});
+document.querySelectorAll(".scroll").forEach((one) => wideTables.observe(one));
