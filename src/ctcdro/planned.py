@@ -81,10 +81,11 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         plan = self.plan(self.epoch)
         self._start, self._resume_at = self._resume_at or 0, None
         self._num_taken = 0
-        for number in shard(len(plan), rank, world_size, self._start):
+        numbers = shard(len(plan), rank, world_size, self._start)
+        for number in numbers:
             self._num_taken += 1
+            self._has_finished = number == numbers[-1]  # a loop that counts its batches never asks for one more
             yield plan[number % len(plan)]
-        self._has_finished = True
 
     def _warn_of_repeated_epoch(self) -> None:
         if self._has_finished and not self._has_warned:
