@@ -73,8 +73,10 @@ def main(num_epochs: int = 6) -> torch.Tensor:
     torch.manual_seed(0)
     cuts = CutSet(MadeUpCuts(900))
     sampler = LengthMatchedStreamSampler(cuts, LANGUAGES, batch_duration=20.0, buffer_size=300)  # ctcdro
-    loader = DataLoader(SpeechDataset(), sampler=sampler, batch_size=None)
-    model = torch.nn.Sequential(torch.nn.Linear(NUM_LABELS, 64), torch.nn.ReLU(), torch.nn.Linear(64, NUM_LABELS))
+    # With its own generator, a new iterator in the middle of an epoch does not change the dropout of later batches.
+    loader = DataLoader(SpeechDataset(), sampler=sampler, batch_size=None, generator=torch.Generator())
+    layers = torch.nn.Linear(NUM_LABELS, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, NUM_LABELS)
+    model = torch.nn.Sequential(*layers)
     criterion = ctcdro.CTCDROLoss(len(LANGUAGES), step_size=1e-4, smoothing=0.5, group_names=LANGUAGES)  # ctcdro
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for epoch in range(num_epochs):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import logging
 import runpy
 import sys
 import tracemalloc
@@ -125,14 +127,14 @@ def toy_sampler(kind: str, **options) -> CutSampler:
 class Run:
     """The loop of a user, with all that is saved."""
 
-    def __init__(self, sampler: CutSampler) -> None:
+    def __init__(self, sampler: CutSampler, dropout: float = 0.0) -> None:
         self.sampler, self.dataset = sampler, Loading()
-        self.model, self.criterion = toy.make_model(), toy.make_criterion()
+        self.model, self.criterion = toy.make_model(dropout=dropout), toy.make_criterion()
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=toy.LEARNING_RATE)
         self.weights: list[torch.Tensor] = []
 
     def train(self, num_epochs: int, stop_after: int = sys.maxsize) -> None:
-        loader = DataLoader(self.dataset, sampler=self.sampler, batch_size=None)
+        loader = DataLoader(self.dataset, sampler=self.sampler, batch_size=None, generator=torch.Generator())
         for epoch in range(self.sampler.epoch, num_epochs):
             self.sampler.set_epoch(epoch)
             for batch in loader:
@@ -155,17 +157,21 @@ def test_weights_are_those_of_the_plain_loop():
 
 @pytest.mark.parametrize("kind", ["eager", "stream"])
 def test_a_run_stopped_in_the_middle_of_an_epoch_continues_exactly(kind, tmp_path):
-    whole = Run(toy_sampler(kind))
+    torch.manual_seed(0)
+    whole = Run(toy_sampler(kind), dropout=0.1)
     whole.train(num_epochs=2)
     stop_after = len(whole.weights) // 2 + 7
 
-    stopped = Run(toy_sampler(kind))
+    torch.manual_seed(0)
+    stopped = Run(toy_sampler(kind), dropout=0.1)
     stopped.train(num_epochs=2, stop_after=stop_after)
-    torch.save({name: part.state_dict() for name, part in stopped.stateful().items()}, tmp_path / "state.pt")
-    resumed = Run(toy_sampler(kind))
+    state = {name: part.state_dict() for name, part in stopped.stateful().items()}
+    torch.save(state | {"generator": torch.get_rng_state()}, tmp_path / "state.pt")
+    resumed = Run(toy_sampler(kind), dropout=0.1)
     state = torch.load(tmp_path / "state.pt", weights_only=True)
     for name, part in resumed.stateful().items():
         part.load_state_dict(state[name])
+    torch.set_rng_state(state["generator"])
     resumed.train(num_epochs=2)
 
     assert stopped.dataset.loaded + resumed.dataset.loaded == whole.dataset.loaded  # and nothing else was loaded
@@ -463,6 +469,64 @@ def test_workers_share_the_shards_among_them(shar_folder):
     sampler = stream(cuts, buffer_size=100, rank=0, world_size=1)
     loader = DataLoader(IterableDatasetWrapper(Numbers(), sampler), batch_size=None, num_workers=2)
     assert sorted(itertools.chain(*loader)) == list(range(600))
+
+
+@pytest.mark.parametrize(("num_workers", "split", "num_warnings"), [(2, False, 1), (2, True, 0), (1, False, 0)])
+def test_workers_that_each_read_the_whole_stream_are_reported_once(
+    shar_folder, tmp_path, num_workers, split, num_warnings
+):
+    cuts = CutSet.from_shar(in_dir=shar_folder, split_for_dataloading=split).filter(is_short)
+    wrapped = IterableDatasetWrapper(Numbers(), stream(cuts, buffer_size=100, rank=0, world_size=1))
+    log = tmp_path / "log.txt"
+    log_to_file = functools.partial(add_log_file, log)
+    list(DataLoader(wrapped, batch_size=None, num_workers=num_workers, worker_init_fn=log_to_file))
+    assert log.read_text().count("2 workers each read the whole stream; every cut comes 2 times") == num_warnings
+
+
+def add_log_file(path: Path, worker: int) -> None:
+    logging.getLogger("ctcdro").addHandler(logging.FileHandler(path))
+
+
+def test_equal_shares_of_unequal_groups_come_from_repeated_streams():
+    cuts = list(equally_long(3000))
+    sizes = {"ces": 20, "pol": 200, "ron": 1000}
+    unequal = [CutSet.from_cuts(cuts[group::3][:size]) for group, size in enumerate(sizes.values())]
+
+    def mixed() -> LengthMatchedStreamSampler:
+        return stream(CutSet.mux(*(each.repeat() for each in unequal)))
+
+    sampler = mixed()
+    shares = Counter(language(batch) for batch in itertools.islice(sampler, 300))
+    assert all(90 <= shares[name] <= 110 for name in sizes)
+    state = sampler.state_dict()
+    expected = ids(next(sampler) for _ in range(50))
+    resumed = mixed()
+    resumed.load_state_dict(state)
+    assert ids(itertools.islice(resumed, 50)) == expected
+
+
+def test_files_that_lhotse_shuffles_can_be_resumed_in_their_first_epoch_only(tmp_path):
+    paths = [tmp_path / f"{number}.jsonl" for number in range(6)]
+    for number, path in enumerate(paths):
+        CutSet.from_cuts(list(Stream(600))[number::6]).to_file(path)
+
+    def shuffled() -> LengthMatchedStreamSampler:
+        return stream(CutSet.from_files(paths, shuffle_iters=True, seed=0), buffer_size=100)
+
+    for epoch in (0, 1):
+        sampler = shuffled()
+        for earlier in range(epoch):
+            sampler.set_epoch(earlier)
+            ids(sampler)
+        sampler.set_epoch(epoch)
+        taken, state = ids(itertools.islice(sampler, 20)), sampler.state_dict()
+        resumed = shuffled()
+        resumed.load_state_dict(state)
+        if epoch == 0:
+            assert taken + ids(resumed) == ids(shuffled())
+        else:
+            with pytest.raises(ValueError, match="cuts of this stream are not those"):
+                list(resumed)
 
 
 # Mistakes

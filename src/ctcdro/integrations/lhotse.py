@@ -27,16 +27,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from lhotse import CutSet
-from lhotse.cut import Cut
-from lhotse.dataset.sampling.base import CutSampler
-from lhotse.shar.readers.lazy import LazySharIterator
 from torch import Tensor
 
+from ..extras import extra
 from ..packing import Seconds
 from ..planned import refuse_other_circumstances
 from ..sampling import LengthMatchedBatchSampler
 from ..streamed import Group, Read, Rounds, known_group
+
+with extra("lhotse", "The lhotse integration"):
+    from lhotse import CutSet
+    from lhotse.cut import Cut
+    from lhotse.dataset.sampling.base import CutSampler
+    from lhotse.shar.readers.lazy import LazySharIterator
 
 logger = logging.getLogger(__name__)
 
@@ -303,7 +306,7 @@ class LengthMatchedStreamSampler(_LengthMatched):
     buffer is full and a group has less than a few batches in it, rounds go on without that group until it has, or until
     the stream ends; so memory stays bounded, whatever the stream brings.
 
-    For equal shares of unequal groups, let lhotse mix the stream: `CutSet.infinite_mux`.
+    For equal shares of unequal groups, mix repeated streams: `CutSet.mux(*(cuts.repeat() for cuts in cuts_of_groups))`.
 
     Args:
         cuts: a lazy CutSet, or anything that gives cuts when iterated, the same again each time (of an epoch).
@@ -384,7 +387,15 @@ class LengthMatchedStreamSampler(_LengthMatched):
         }
 
     def _epoch_batches(self, start: int) -> Iterator[list[Cut]]:
-        _set_epoch_of_shar(self.cuts, self._shuffled_epoch)
+        worker = torch.utils.data.get_worker_info()
+        if worker is not None and worker.num_workers > 1 and worker.id == 0 and _is_read_whole(self.cuts):
+            logger.warning(
+                f"{worker.num_workers} workers each read the whole stream; every cut comes {worker.num_workers} times. "
+                "Use `CutSet.from_shar(…, split_for_dataloading=True)`, or one worker."
+            )
+        for shar in _shar_iterators(self.cuts):
+            # Shar counts its own passes, from 0 in each new process.
+            shar.epoch = self._shuffled_epoch
         expected, self._expected = self._expected if start else None, None
         self._rounds = Rounds(
             self._filtered(expected or Read()),
@@ -413,12 +424,30 @@ class LengthMatchedStreamSampler(_LengthMatched):
                 self.diagnostics.discard_single(cut)
 
 
-def _set_epoch_of_shar(source: object, epoch: int) -> None:
-    """Lets the order of shards follow the sampler's epoch: Shar counts its own passes, from 0 in each new process."""
+def _shar_iterators(source: object) -> Iterator[LazySharIterator]:
+    """Those that a lazy CutSet reads from."""
     if isinstance(source, LazySharIterator):
-        source.epoch = epoch
-    elif type(source).__module__.startswith("lhotse."):
-        # Where lazy sources have theirs: in a CutSet, in lhotse 1, in lhotse 2.
-        inner = [getattr(source, name, None) for name in ("data", "iterator", "source")]
-        for each in [*inner, *getattr(source, "iterators", []), *getattr(source, "sources", [])]:
-            _set_epoch_of_shar(each, epoch)
+        yield source
+    for inner in _sources_within(source):
+        yield from _shar_iterators(inner)
+
+
+def _is_read_whole(source: object) -> bool:
+    """Whether lhotse gives the whole stream to each worker of a loader. Of other classes nothing is known."""
+    if isinstance(source, LazySharIterator):
+        return not source.split_for_dataloading
+    inner = _sources_within(source)
+    return any(map(_is_read_whole, inner)) if inner else _is_of_lhotse(source)
+
+
+def _sources_within(source: object) -> list[object]:
+    """Where lazy sources have theirs: in a CutSet, in lhotse 1, in lhotse 2."""
+    if not _is_of_lhotse(source) or isinstance(source, LazySharIterator):
+        return []
+    single = [getattr(source, name, None) for name in ("data", "iterator", "source")]
+    several = [*getattr(source, "iterators", []), *getattr(source, "sources", [])]
+    return [each for each in (*single, *several) if each is not None]
+
+
+def _is_of_lhotse(source: object) -> bool:
+    return type(source).__module__.startswith("lhotse.")
