@@ -2,7 +2,7 @@
 
 Three made-up languages, each with its own symbols and noise; the third is the noisiest. The lines that make it robust
 end in `# ctcdro`; the rest would be there without them. The checkpoint that is kept is the best for the worst language.
-Stopped, the same command goes on.
+Run the same command again to resume after an interruption; the result is the same, dropout included.
 """
 
 import lightning
@@ -40,7 +40,8 @@ def collate(utterances):
 class Recogniser(lightning.LightningModule):
     def __init__(self):
         super().__init__()
-        self.model = torch.nn.Sequential(torch.nn.Linear(25, 64), torch.nn.ReLU(), torch.nn.Linear(64, 25))
+        layers = torch.nn.Linear(25, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 25)
+        self.model = torch.nn.Sequential(*layers)
         self.criterion = ctcdro.CTCDROLoss(len(LANGUAGES), 1e-4, 0.5, group_names=LANGUAGES)  # ctcdro
         self.error_rates = torch.nn.ModuleList(CharErrorRate() for _ in LANGUAGES)
 
@@ -79,7 +80,8 @@ def main(folder: str = "lightning-example", num_epochs: int = 4) -> lightning.Tr
         logger=lightning.pytorch.loggers.CSVLogger(folder),
         log_every_n_steps=10,
         callbacks=[
-            ModelCheckpoint(folder, monitor="cer/worst", mode="min", save_last=True),
+            ModelCheckpoint(folder, monitor="cer/worst", mode="min"),
+            ModelCheckpoint(folder, filename="latest", every_n_train_steps=20, save_last=True),
             CTCDROCallback(),  # ctcdro
         ],
     )

@@ -1,9 +1,10 @@
-"""A complete SpeechBrain experiment with CTC-DRO: python examples/speechbrain_ctc.py results
+"""A complete SpeechBrain experiment with CTC-DRO: python examples/speechbrain_ctc.py [FOLDER]
 
-or on two processes: torchrun --nproc_per_node 2 examples/speechbrain_ctc.py results
+or on two processes: torchrun --nproc_per_node 2 examples/speechbrain_ctc.py [FOLDER]
 
-Three made-up languages, as in minimal_loop.py; results/train_log.txt has the weight of each after every epoch. Stopped,
-the same command goes on. Without the lines marked "ctcdro" it would be plain CTC, with batches of eight.
+Three made-up languages, as in minimal_loop.py; FOLDER/train_log.txt has the weight of each after every epoch. Without
+the lines marked "ctcdro" it would be plain CTC, with batches of eight. Run the same command again to resume after an
+interruption; the result is the same, dropout included.
 """
 
 import sys
@@ -14,12 +15,11 @@ import numpy as np
 import speechbrain as sb
 import torch
 from speechbrain.dataio.dataset import DynamicItemDataset
-from speechbrain.utils.checkpoints import Checkpointer
 from speechbrain.utils.epoch_loop import EpochCounter
 from speechbrain.utils.train_logger import FileTrainLogger
 
 import ctcdro  # ctcdro
-from ctcdro.integrations.speechbrain import RobustCTCLoss, group_names, train_loader  # ctcdro
+from ctcdro.integrations.speechbrain import AtomicCheckpointer, RobustCTCLoss, group_names, train_loader  # ctcdro
 
 LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_A_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
 NUM_LABELS = 1 + NUM_SYMBOLS * len(LANGUAGES)
@@ -68,15 +68,16 @@ class Recogniser(sb.Brain):
             self.checkpointer.save_and_keep_only(meta={"loss": stage_loss}, min_keys=["loss"])
 
 
-def main(folder: str, num_epochs: int = 4) -> dict[str, float]:
+def main(folder: str = "speechbrain-example", num_epochs: int = 4) -> dict[str, float]:
     run_opts = {"device": "cpu", "distributed_backend": "gloo", "noprogressbar": True, "ckpt_interval_steps": 20}
     run_opts["max_grad_norm"] = 1000.0  # ctcdro (clipped to one norm, batches would lose the weight of their language)
     sb.utils.distributed.ddp_init_group(run_opts)
     torch.manual_seed(0)
     train_data, valid_data = make_dataset(600, seed=0), make_dataset(60, seed=1)
-    model = torch.nn.Sequential(torch.nn.Linear(NUM_LABELS, 64), torch.nn.ReLU(), torch.nn.Linear(64, NUM_LABELS))
+    layers = torch.nn.Linear(NUM_LABELS, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, NUM_LABELS)
+    model = torch.nn.Sequential(*layers)
     epochs = EpochCounter(num_epochs)
-    checkpointer = Checkpointer(Path(folder) / "save", {"model": model, "epochs": epochs})
+    checkpointer = AtomicCheckpointer(Path(folder) / "save", {"model": model, "epochs": epochs})  # ctcdro
     names = group_names(train_data, "lang")  # ctcdro
     hparams = {
         "train_logger": FileTrainLogger(Path(folder) / "train_log.txt"),
@@ -84,12 +85,12 @@ def main(folder: str, num_epochs: int = 4) -> dict[str, float]:
     }
     adam = partial(torch.optim.Adam, lr=1e-2)
     brain = Recogniser({"model": model}, adam, hparams, run_opts, checkpointer)
-    loader = train_loader(brain, train_data, brain.hparams.ctc, "lang", batch_duration=20.0)  # ctcdro
-    brain.fit(epochs, loader, valid_data, valid_loader_kwargs={"batch_size": 8})  # ctcdro
+    train_data = train_loader(brain, train_data, brain.hparams.ctc, "lang", batch_duration=20.0)  # ctcdro
+    brain.fit(epochs, train_data, valid_data, valid_loader_kwargs={"batch_size": 8})
     return brain.hparams.ctc.stats()
 
 
 if __name__ == "__main__":
-    print(main(sys.argv[1]))
+    print(main(*sys.argv[1:]))
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

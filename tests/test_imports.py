@@ -174,9 +174,11 @@ MAY_IMPORT = {
         *("data/synthetic", "cli_recipes"),
     },
     "integrations/__init__": set(),
+    "integrations/generators": {"planned"},
     **{
         f"integrations/{toolkit}": {
             "ctc",
+            "integrations/generators",
             "metrics",
             "objectives",
             "packing",
@@ -226,7 +228,13 @@ def test_the_package_needs_torch_and_numpy_only():
 
 
 # A package that each integration needs, and the extra that installs it.
-EXTRAS = {"hf_trainer": ("transformers", "hf-trainer")}
+EXTRAS = {
+    "espnet": ("espnet2", "espnet"),
+    "hf_trainer": ("transformers", "hf-trainer"),
+    "lhotse": ("lhotse", "lhotse"),
+    "lightning": ("lightning", "lightning"),
+    "speechbrain": ("speechbrain", "speechbrain"),
+}
 
 
 @pytest.mark.parametrize("toolkit", EXTRAS)

@@ -70,6 +70,14 @@ CONFIG = {
 }  # fmt: skip
 
 
+# Dropout draws from torch's generator, the masks of SpecAugment from torch's and numpy's.
+DRAWS = {
+    "encoder_conf": CONFIG["encoder_conf"] | {"dropout_rate": 0.1, "attention_dropout_rate": 0.1},
+    "specaug": "specaug",
+    "specaug_conf": {"time_warp_window": 2, "freq_mask_width_range": [0, 3], "time_mask_width_range": [0, 4]},
+}  # fmt: skip
+
+
 def write_folder(folder, corpus):
     """A data folder of ESPnet: features as npy files."""
     folder.mkdir(parents=True)
@@ -108,21 +116,32 @@ def command(data, out, **changes):
     return [str(argument) for argument in arguments]
 
 
-def run(data, out, stop_after=None, **changes):
-    """Trains. For each batch: its utterances, and the state of the objective after it."""
+def run(data, out, stop_after=None, breaks_after=None, losses=None, **changes):
+    """Trains. For each batch: its utterances, and the state of the objective after it.
+
+    After `stop_after` batches it is interrupted; after `breaks_after` batches a parameter of the model becomes NaN. The
+    loss of each batch is appended to `losses`.
+    """
     batches = []
 
     def record(model, args, kwargs, output):
         if model.training:
             batches.append((kwargs["utt_id"], {name: value.clone() for name, value in objective_of(model).items()}))
+            if losses is not None:
+                losses.append(output[0].item())
             if len(batches) == stop_after:
                 raise KeyboardInterrupt
+
+    def break_model(model, args):
+        if model.training and len(batches) == breaks_after:
+            torch.nn.init.constant_(next(model.parameters()), torch.nan)
 
     class RecordedTask(CTCDROTask):
         @classmethod
         def build_model(cls, args):
             model = super().build_model(args)
             model.register_forward_hook(record, with_kwargs=True)
+            model.register_forward_pre_hook(break_model)
             return model
 
     RecordedTask.main(cmd=command(data, out, **changes))
@@ -302,7 +321,7 @@ class Loaded:
 def in_pieces(data, tmp_path_factory):
     """Five epochs of ten batches, which begin and end in the middle of a pass over the data."""
     out = tmp_path_factory.mktemp("in_pieces")
-    return out, run(data, out, num_iters_per_epoch=10, max_epoch=5)
+    return out, run(data, out, num_iters_per_epoch=10, max_epoch=5, **DRAWS)
 
 
 def test_pieces_are_the_plan_of_the_sampler_cut(in_pieces):
@@ -315,18 +334,26 @@ def test_pieces_are_the_plan_of_the_sampler_cut(in_pieces):
 def test_stopped_and_resumed_run_continues_exactly(data, tmp_path, monkeypatch, in_pieces, stop_after):
     uninterrupted, expected = in_pieces
     if stop_after is None:
-        first = run(data, tmp_path, num_iters_per_epoch=10, max_epoch=2)
+        first = run(data, tmp_path, num_iters_per_epoch=10, max_epoch=2, **DRAWS)
     else:  # goes back to the end of epoch 2
         with pytest.raises(KeyboardInterrupt):
-            run(data, tmp_path, stop_after, num_iters_per_epoch=10, max_epoch=5)
+            run(data, tmp_path, stop_after, num_iters_per_epoch=10, max_epoch=5, **DRAWS)
         first = expected[:20]
     loaded = Loaded(monkeypatch)
-    rest = run(data, tmp_path, num_iters_per_epoch=10, max_epoch=5, resume=True)
+    rest = run(data, tmp_path, num_iters_per_epoch=10, max_epoch=5, resume=True, **DRAWS)
     assert ids_of(first) + ids_of(rest) == ids_of(expected)
     assert loaded.ids == [id for ids in ids_of(rest) for id in ids]
     assert_same(weights_of(rest), weights_of(expected)[20:])
     for part in ("model", "optimizers"):
         assert_same(checkpoint(tmp_path)[part], checkpoint(uninterrupted)[part])
+
+
+def test_model_that_breaks_has_no_finite_loss_and_is_not_updated(data, tmp_path, caplog):
+    losses = []
+    run(data, tmp_path, breaks_after=5, losses=losses, max_epoch=1)
+    assert np.isfinite(losses[:5]).all()
+    assert np.isnan(losses[5:]).all()
+    assert caplog.text.count("The grad norm is nan. Skipping updating the model.") == len(losses) - 5 > 0
 
 
 def test_every_utterance_comes_once_an_epoch_with_balance_1(data, tmp_path):

@@ -11,8 +11,10 @@ import importlib
 import multiprocessing
 import os
 import runpy
+import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -20,8 +22,9 @@ import pytest
 import pytorch_lightning
 import torch
 import toy
+from kills import assert_kills_change_nothing
 from lightning import pytorch as lightning
-from lightning.pytorch.callbacks import ModelCheckpoint, OnExceptionCheckpoint
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, OnExceptionCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, Dataset
 
@@ -55,13 +58,21 @@ def collate(numbered: list[tuple[int, toy.Spoken]]) -> tuple[list[int], toy.Batc
     return list(numbers), toy.collate(list(utterances))
 
 
-def make_recogniser(package=lightning, *, asks_for_steps: bool = False, fails_at: int | None = None):
+def make_recogniser(
+    package=lightning,
+    *,
+    draws: bool = True,
+    asks_for_steps: bool = False,
+    fails_at: int | None = None,
+    breaks_at: int | None = None,
+):
     class Recogniser(package.LightningModule):
-        """The model of the plain loop, and what it sees."""
+        """The model of the plain loop, and what it sees; with `draws`, dropout and masks as well."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.model, self.criterion = toy.make_model(), toy.make_criterion()
+            self.model = toy.make_random_model() if draws else toy.make_model()
+            self.criterion = toy.make_criterion()
             self.batches: list[list[int]] = []
             self.weights: list[torch.Tensor] = []
             self.weights_in_validation: list[torch.Tensor] = []
@@ -70,6 +81,8 @@ def make_recogniser(package=lightning, *, asks_for_steps: bool = False, fails_at
             numbers, batch = batch
             if fails_at is not None and len(self.batches) == fails_at:
                 raise RuntimeError("out of memory")
+            if len(self.batches) == breaks_at:
+                torch.nn.init.constant_(next(self.model.parameters()), torch.nan)
             loss = toy.batch_loss(self.model, self.criterion, batch)
             self.batches.append(numbers)
             self.weights.append(self.criterion.weights.clone())
@@ -78,6 +91,7 @@ def make_recogniser(package=lightning, *, asks_for_steps: bool = False, fails_at
         def validation_step(self, batch, batch_idx):
             self.log("loss", toy.batch_loss(self.model, self.criterion, batch[1]), batch_size=1, sync_dist=True)
             self.weights_in_validation.append(self.criterion.weights.clone())
+            torch.rand(())  # as layer drop of wav2vec 2.0 does, in evaluation too
 
         def configure_optimizers(self):
             if asks_for_steps:  # which sets up the loader before Lightning has loaded its state
@@ -104,6 +118,7 @@ class Run:
         weights_only=None,
         **options,
     ) -> None:
+        toy.seed_everything(0 if ckpt_path is None else 1)  # a checkpoint brings the state of the generators
         self.recogniser = recogniser or make_recogniser(package)
         self.corpus = Counting(toy.Toy())
         data = data or make_loader(self.corpus, sampler, num_workers=num_workers, persistent_workers=num_workers > 0)
@@ -148,7 +163,7 @@ def assert_continues(resumed: Run, whole: Run, num_done: int) -> None:
 @pytest.mark.parametrize("package", [lightning, pytorch_lightning])
 @pytest.mark.parametrize("balance", [0.0, 1.0])
 def test_weights_are_those_of_the_plain_loop(package, balance):
-    run = Run(package=package, sampler=toy.Toy().sampler(balance=balance))
+    run = Run(make_recogniser(package, draws=False), package=package, sampler=toy.Toy().sampler(balance=balance))
     plain = toy.plain_loop(NUM_EPOCHS, balance=balance)
     torch.testing.assert_close(torch.stack(run.recogniser.weights), plain)
 
@@ -170,7 +185,7 @@ def test_weights_are_those_of_the_plain_loop_when_gradients_accumulate():
         if number % 4 == 0 or number == len(loader):
             optimiser.step()
             optimiser.zero_grad()
-    run = Run(max_epochs=1, accumulate_grad_batches=4)
+    run = Run(make_recogniser(draws=False), max_epochs=1, accumulate_grad_batches=4)
     torch.testing.assert_close(run.recogniser.weights, weights)
 
 
@@ -195,6 +210,14 @@ def test_a_checkpoint_of_a_validation_continues_exactly(tmp_path, whole, interva
     num_done = int(BATCHES_AN_EPOCH * interval)
     options = {"development": development_data(), "val_check_interval": interval}
     Run(callbacks=[checkpoints_of(tmp_path, monitor="loss")], **options)
+    assert_continues(Run(ckpt_path=tmp_path / f"step={num_done}.ckpt", **options), whole, num_done)
+
+
+def test_a_checkpoint_before_a_validation_continues_exactly(tmp_path):
+    """Lightning resumes with a part of the validation, so validation must not change the random numbers of training."""
+    num_done = 2 * BATCHES_AN_EPOCH
+    options = {"development": development_data(), "max_epochs": 3}
+    whole = Run(callbacks=[checkpoints_of(tmp_path, every_n_train_steps=num_done)], **options)
     assert_continues(Run(ckpt_path=tmp_path / f"step={num_done}.ckpt", **options), whole, num_done)
 
 
@@ -257,6 +280,39 @@ def test_a_batch_that_failed_comes_again(tmp_path, whole):
     assert_continues(Run(ckpt_path=tmp_path / "on_exception.ckpt"), whole, 10)
 
 
+class Seeds(Dataset):
+    """The seed of the worker that loads, in the place of speech."""
+
+    def __getitem__(self, index: int) -> int:
+        return torch.initial_seed()
+
+
+def test_loading_leaves_the_global_generator_alone_and_seeds_workers_by_epoch():
+    def seeds_of_epochs(**options) -> list[set[int]]:
+        sampler = toy.Toy().sampler(**options)
+        loader = ResumableLoader(DataLoader(Seeds(), batch_sampler=sampler, num_workers=1, collate_fn=set))
+        seeds = []
+        for epoch in (0, 1, 0):
+            sampler.set_epoch(epoch)
+            seeds.append(next(iter(loader)))
+        return seeds
+
+    before = torch.get_rng_state()
+    first, second, again = seeds_of_epochs()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert first == again != second
+    assert first != seeds_of_epochs(seed=1)[0]
+    assert first != seeds_of_epochs(rank=1, world_size=2)[0]
+
+
+def test_the_generator_of_a_loader_is_kept():
+    generator = torch.Generator().manual_seed(5)
+    loader = make_loader(Counting(toy.Toy()), generator=generator)
+    next(iter(loader))
+    assert loader.loader.generator is generator
+    assert not torch.equal(generator.get_state(), torch.Generator().manual_seed(5).get_state())  # it drew
+
+
 def test_workers_are_seeded_and_ended_as_ever(monkeypatch):
     monkeypatch.setenv("PL_SEED_WORKERS", "1")  # as `seed_everything(workers=True)` does
     loader = make_loader(Counting(toy.Toy()), num_workers=1, persistent_workers=True)
@@ -265,7 +321,7 @@ def test_workers_are_seeded_and_ended_as_ever(monkeypatch):
     assert not multiprocessing.active_children()
 
 
-def test_validation_moves_no_weights_and_neither_does_the_sanity_check(whole):
+def test_validation_changes_nothing_in_training_and_neither_does_the_sanity_check(whole):
     run = Run(development=development_data(), val_check_interval=0.5, num_sanity_val_steps=2)
     seen, weights = run.recogniser.weights_in_validation, run.recogniser.weights
     assert len(seen) == 2 + 4 * 3
@@ -292,6 +348,26 @@ def test_several_objectives_are_logged_apart():
     assert {"weight/second/0", "weight/criterion.objective/noisy"} <= run.trainer.callback_metrics.keys()
 
 
+def test_a_model_that_breaks_stops_the_run_and_is_never_the_best(tmp_path):
+    best = ModelCheckpoint(tmp_path, filename="{epoch}", monitor="loss")
+    run = Run(
+        make_recogniser(breaks_at=BATCHES_AN_EPOCH + 5),
+        development=development_data(),
+        callbacks=[best, EarlyStopping("loss", patience=100)],
+        max_epochs=4,
+    )
+    assert run.trainer.callback_metrics["loss"].isnan()
+    assert run.trainer.current_epoch == 2  # stopped after the epoch in which it broke
+    assert Path(best.best_model_path).name == "epoch=0.ckpt"
+
+
+@pytest.mark.parametrize(("limit", "num_accumulated", "warns"), [(1.0, 1, True), (1000.0, 1, False), (1.0, 3, False)])
+def test_clipping_that_would_undo_the_weights_is_warned_of(caplog, limit, num_accumulated, warns):
+    options = {"gradient_clip_val": limit, "accumulate_grad_batches": num_accumulated}
+    Run(max_epochs=1, limit_train_batches=1, **options)
+    assert ("`gradient_clip_val` is 1," in caplog.text) is warns
+
+
 def test_a_module_without_an_objective_is_refused():
     recogniser = make_recogniser()
     recogniser.criterion = None
@@ -304,6 +380,25 @@ def test_a_plain_loader_is_refused():
     loader = DataLoader(corpus, batch_sampler=corpus.corpus.sampler(), collate_fn=collate)
     with pytest.raises(ValueError, match=r"DataLoader with LengthMatchedBatchSampler, .* Wrap it: .*ResumableLoader"):
         Run(data={"speech": [loader]})
+
+
+def test_a_forgotten_callback_is_reported_when_the_batches_come_again(caplog):
+    corpus = Counting(toy.Toy(30))
+    loader = DataLoader(corpus, batch_sampler=corpus.corpus.sampler(), collate_fn=collate)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    lightning.Trainer(accelerator="cpu", devices=1, max_epochs=3, **quiet).fit(make_recogniser(), loader)
+    assert caplog.text.count("The sampler starts epoch 0 again, with the same batches.") == 1
+
+
+def test_checkpoints_are_moved_from_the_temporary_folder(tmp_path, monkeypatch):
+    """Atomic within a file system, so the docs ask for a temporary folder on that of the checkpoints."""
+    moved, move = [], shutil.move
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # as TMPDIR does
+    monkeypatch.setattr(shutil, "move", lambda *paths: moved.append([Path(path) for path in paths]) or move(*paths))
+    Run(callbacks=[checkpoints_of(tmp_path / "checkpoints", every_n_train_steps=1)], max_steps=1)
+    ((source, target),) = moved
+    assert source.parent == tmp_path
+    assert target == tmp_path / "checkpoints" / "step=1.ckpt"
 
 
 def test_a_loader_without_our_sampler_is_refused():
@@ -327,6 +422,16 @@ def test_a_checkpoint_of_other_data_or_processes_is_refused(tmp_path):
         loader.load_state_dict({**saved, "world_size": 2})
 
 
+def test_generators_of_another_number_of_processes_are_reported(tmp_path, caplog):
+    Run(callbacks=[checkpoints_of(tmp_path, every_n_epochs=1)], max_epochs=1)
+    path = tmp_path / f"step={BATCHES_AN_EPOCH}.ckpt"
+    checkpoint = torch.load(path)
+    checkpoint["ctcdro_generators"] *= 2
+    torch.save(checkpoint, path)
+    Run(ckpt_path=path)
+    assert "the random generators of 2 process(es), but this run has 1" in caplog.text
+
+
 def test_the_examples_of_the_docstrings_hold():
     assert doctest.testmod(importlib.import_module("ctcdro.integrations.lightning")).failed == 0
 
@@ -342,9 +447,32 @@ def test_the_example_gives_the_noisy_language_the_most_weight_and_goes_on(tmp_pa
     assert trainer.checkpoint_callback.best_model_score <= metrics["cer/worst"]  # the best for the worst
 
 
+def test_the_example_stopped_in_the_middle_of_an_epoch_ends_with_the_same_parameters(tmp_path):
+    expected = runpy.run_path(str(EXAMPLE))["main"](str(tmp_path / "whole"), num_epochs=2)
+    example = runpy.run_path(str(EXAMPLE))
+    step = example["Recogniser"].training_step
+
+    def failing_step(recogniser, batch, batch_idx):
+        if recogniser.global_step == 50:
+            raise RuntimeError("the power fails")
+        return step(recogniser, batch, batch_idx)
+
+    example["Recogniser"].training_step = failing_step
+    with pytest.raises(RuntimeError, match="the power fails"):
+        example["main"](str(tmp_path / "stopped"), num_epochs=2)
+    resumed = runpy.run_path(str(EXAMPLE))["main"](str(tmp_path / "stopped"), num_epochs=2)
+    states = [trainer.lightning_module.state_dict() for trainer in (resumed, expected)]
+    torch.testing.assert_close(*states, rtol=0, atol=0)
+
+
 def test_the_example_changes_fewer_than_ten_lines():
     changed = [line for line in EXAMPLE.read_text().splitlines() if line.endswith("# ctcdro")]
     assert len(changed) == 7
+
+
+@pytest.mark.faults
+def test_killed_at_random_moments_a_run_ends_with_the_same_bytes(tmp_path):
+    assert_kills_change_nothing(Path(__file__).with_name("killed_lightning.py"), tmp_path, num_kills=20)
 
 
 # Two processes.
@@ -365,7 +493,7 @@ def test_two_ranks_hold_the_same_weights_and_parameters(two_ranks):
 
 
 def test_two_ranks_give_the_weights_that_one_process_would(two_ranks):
-    torch.testing.assert_close(torch.stack(two_ranks[0]["weights"]), toy.loop_of_two(NUM_EPOCHS, balance=1.0))
+    torch.testing.assert_close(torch.stack(two_ranks[0]["plain"]["weights"]), toy.loop_of_two(NUM_EPOCHS, balance=1.0))
 
 
 def test_two_ranks_share_the_batches_once(two_ranks):
@@ -396,6 +524,7 @@ def test_a_plain_loader_on_two_ranks_is_refused_with_the_setting_named(two_ranks
 def main(folder: Path) -> None:
     """What each of two processes does, with Lightning's own settings."""
     ranks = {"devices": 2, "strategy": "ddp"}
+    plain = Run(make_recogniser(draws=False), **ranks)
     whole = Run(callbacks=[checkpoints_of(folder, every_n_train_steps=10)], **ranks)
     resumed = Run(ckpt_path=folder / "step=10.ckpt", **ranks)
     validated = Run(
@@ -413,6 +542,7 @@ def main(folder: Path) -> None:
 
     result = {
         **seen(whole),
+        "plain": seen(plain),
         "resumed": seen(resumed),
         "num_validated": len(validated.recogniser.weights_in_validation),
         "refusal": refusal,

@@ -9,6 +9,7 @@ import doctest
 import io
 import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -21,15 +22,16 @@ import speechbrain as sb
 import torch
 import toy
 from hyperpyyaml import load_hyperpyyaml
+from kills import assert_kills_change_nothing
 from speechbrain.dataio.dataset import DynamicItemDataset
 from speechbrain.nnet.losses import ctc_loss
-from speechbrain.utils.checkpoints import Checkpointer
+from speechbrain.utils.checkpoints import mark_as_loader, mark_as_saver, register_checkpoint_hooks
 from speechbrain.utils.epoch_loop import EpochCounter
 from speechbrain.utils.train_logger import FileTrainLogger
 
 import ctcdro
 from ctcdro.integrations import speechbrain as integration
-from ctcdro.integrations.speechbrain import RobustCTCLoss, group_names, train_loader
+from ctcdro.integrations.speechbrain import AtomicCheckpointer, RobustCTCLoss, group_names, train_loader
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "speechbrain_ctc.py"
 NUM_EPOCHS = 2
@@ -68,6 +70,8 @@ class Killed(BaseException):
 class Recogniser(sb.Brain):
     """Notes the batches that come and the weights after each; is killed at the first checkpoint within an epoch."""
 
+    breaks_at: int | None = None
+
     def compute_forward(self, batch, stage):
         frames, frame_lens = batch.to(self.device).frames
         return self.modules.model(frames).log_softmax(-1), frame_lens
@@ -81,6 +85,8 @@ class Recogniser(sb.Brain):
         self.batches, self.weights = [], []
 
     def on_fit_batch_end(self, batch, outputs, loss, should_step):
+        if len(self.batches) == self.breaks_at:
+            torch.nn.init.constant_(next(self.modules.parameters()), torch.nan)
         self.batches.append(torch.as_tensor(batch.number).tolist())
         self.weights.append(self.hparams.ctc.weights.clone())
 
@@ -104,9 +110,12 @@ def run(
     num_workers: int = 0,
     objective: ctcdro.Objective | None = None,
     max_grad_norm: float = 1e9,
+    draws: bool = True,
+    breaks_at: int | None = None,
     **options,
 ) -> Recogniser:
-    """Trains, or goes on; after `stop_after` batches it saves a checkpoint and is killed."""
+    """Trains, or resumes; after `stop_after` batches it saves a checkpoint and is killed."""
+    toy.seed_everything(1 if folder.exists() and any(folder.iterdir()) else 0)  # a checkpoint has the generators
     folder.mkdir(exist_ok=True)
     run_opts = {
         "device": "cpu",
@@ -117,7 +126,8 @@ def run(
     }
     sb.utils.distributed.ddp_init_group(run_opts)
     loaded = Path(tempfile.mkstemp(dir=folder)[1])
-    dataset, model, loss = make_dataset(toy.Toy(), loaded), toy.make_model(), make_loss(objective)
+    model = toy.make_random_model() if draws else toy.make_model()
+    dataset, loss = make_dataset(toy.Toy(), loaded), make_loss(objective)
     epochs = EpochCounter(NUM_EPOCHS) if epochs is None else epochs
     recoverables = {"model": model, **({"epochs": epochs} if isinstance(epochs, EpochCounter) else {})}
     brain = Recogniser(
@@ -125,9 +135,9 @@ def run(
         partial(torch.optim.Adam, lr=toy.LEARNING_RATE),
         {"ctc": loss, "train_logger": FileTrainLogger(folder / "log.txt")},
         run_opts,
-        Checkpointer(folder / "save", recoverables),
+        AtomicCheckpointer(folder / "save", recoverables),
     )
-    brain.loaded = loaded
+    brain.loaded, brain.breaks_at = loaded, breaks_at
     options = {"batch_duration": toy.BATCH_DURATION, "num_workers": num_workers, **options}
     loader = train_loader(brain, dataset, loss, "lang", **options)
     valid_data = make_dataset(toy.Toy(30, seed=1), folder / "valid.txt") if valid else None
@@ -159,7 +169,7 @@ def whole(tmp_path_factory) -> Recogniser:
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("valid", [False, True])
 def test_weights_are_those_of_the_plain_loop(tmp_path, num_workers, valid):
-    brain = run(tmp_path, epochs=range(NUM_EPOCHS), num_workers=num_workers, valid=valid)
+    brain = run(tmp_path, epochs=range(NUM_EPOCHS), num_workers=num_workers, valid=valid, draws=False)
     torch.testing.assert_close(torch.stack(brain.weights), toy.plain_loop(NUM_EPOCHS))
 
 
@@ -207,6 +217,63 @@ def test_run_stopped_between_epochs_goes_on_exactly(tmp_path, whole):
     torch.testing.assert_close(parameters(second), parameters(whole), rtol=0, atol=0)
 
 
+@register_checkpoint_hooks
+class LastFile:
+    """A recoverable whose saving is killed, if it is told so."""
+
+    def __init__(self) -> None:
+        self.is_killed = False
+
+    @mark_as_saver
+    def save(self, path: Path) -> None:
+        if self.is_killed:
+            path.write_text("hal")
+            raise Killed
+        path.write_text("whole")
+
+    @mark_as_loader
+    def load(self, path: Path, end_of_epoch: bool) -> None:
+        assert path.read_text() == "whole"
+
+
+def test_checkpoint_that_was_not_finished_is_no_checkpoint(tmp_path):
+    last, step = LastFile(), EpochCounter(100)
+    checkpointer = AtomicCheckpointer(tmp_path, {"step": step, "last": last})
+    for step.current in (1, 2):
+        checkpointer.save_and_keep_only()
+    last.is_killed, step.current = True, 3
+    with pytest.raises(Killed):
+        checkpointer.save_checkpoint()
+    assert len(list(tmp_path.iterdir())) == 2  # the finished one, and what is left of the other
+
+    resumed = EpochCounter(100)
+    AtomicCheckpointer(tmp_path, {"step": resumed, "last": LastFile()}).recover_if_possible()
+    assert resumed.current == 2
+    last.is_killed, step.current = False, 4
+    checkpointer.save_and_keep_only(name="best")
+    step.current = 5
+    checkpointer.save_and_keep_only(name="best")  # in the place of the former
+    assert [path.name for path in tmp_path.iterdir()] == ["CKPT+best"]
+    checkpointer.recover_if_possible()
+    assert step.current == 5
+
+
+def test_loading_leaves_the_global_generator_alone(tmp_path):
+    brain = run(tmp_path, epochs=range(1), draws=False)
+    before = torch.get_rng_state()
+    loader = train_loader(brain, make_dataset(toy.Toy(), tmp_path / "loaded.txt"), brain.hparams.ctc, "lang")
+    next(iter(loader))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_checkpoint_that_is_loaded_to_be_evaluated_leaves_the_generators_alone(tmp_path):
+    brain = run(tmp_path, epochs=range(1))
+    torch.rand(1)
+    before = torch.get_rng_state()
+    brain.on_evaluate_start()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_checkpoint_has_plain_tensors_and_json(tmp_path):
     brain = run(tmp_path, stop_after=5)
     (checkpoint,) = brain.checkpointer.list_checkpoints()
@@ -245,8 +312,8 @@ def whole_of_two(tmp_path_factory) -> list[dict]:
     return launch(tmp_path_factory.mktemp("whole_of_two"))
 
 
-def test_two_processes_share_the_batches_and_hold_the_same_weights(whole_of_two, whole):
-    first, second = whole_of_two
+def test_two_processes_share_the_batches_and_hold_the_same_weights(tmp_path, whole):
+    first, second = launch(tmp_path, draws=False)
     assert torch.equal(first["weights"], second["weights"])
     assert torch.equal(first["parameters"], second["parameters"])
     torch.testing.assert_close(first["weights"], toy.loop_of_two(NUM_EPOCHS, first_epoch=1), rtol=1e-4, atol=1e-5)
@@ -272,15 +339,20 @@ def test_two_processes_go_on_exactly_and_so_does_one_in_their_stead(tmp_path, wh
 
 
 def test_clipping_as_by_default_keeps_the_weights_from_the_model(tmp_path, caplog):
-    robust = run(tmp_path / "robust", epochs=range(1), max_grad_norm=5.0)
+    robust = run(tmp_path / "robust", epochs=range(1), max_grad_norm=5.0, draws=False)
     assert "`max_grad_norm` is 5" in caplog.text
-    plain = run(tmp_path / "plain", epochs=range(1), max_grad_norm=5.0, objective=erm())
+    plain = run(tmp_path / "plain", epochs=range(1), max_grad_norm=5.0, objective=erm(), draws=False)
     assert (robust.weights[-1] - plain.weights[-1]).abs().max() > 0.01
     torch.testing.assert_close(parameters(robust), parameters(plain), rtol=1e-3, atol=1e-3)
     caplog.clear()
-    unclipped = run(tmp_path / "unclipped", epochs=range(1))
+    unclipped = run(tmp_path / "unclipped", epochs=range(1), draws=False)
     assert "max_grad_norm" not in caplog.text
     assert (parameters(unclipped) - parameters(robust)).abs().max() > 0.01
+
+
+def test_model_that_breaks_is_stopped_by_the_brain(tmp_path):
+    with pytest.raises(ValueError, match="Loss is not finite and patience is exhausted"):
+        run(tmp_path, breaks_at=5)
 
 
 def erm() -> ctcdro.Objective:
@@ -401,6 +473,31 @@ def test_example_runs(tmp_path, launcher):
     assert done.returncode == 0, done.stderr
     assert len(set(re.findall(r"{.*?}", done.stdout))) == 1  # the same weights in all processes
     assert len((tmp_path / "train_log.txt").read_text().splitlines()) == 4
+
+
+def test_example_stopped_in_the_middle_of_an_epoch_ends_with_the_same_parameters(tmp_path):
+    runpy.run_path(str(EXAMPLE))["main"](tmp_path / "whole", num_epochs=2)
+    example = runpy.run_path(str(EXAMPLE))
+    fit_batch = sb.Brain.fit_batch
+
+    def failing_fit_batch(brain, batch):
+        if brain.optimizer_step == 50:
+            raise Killed
+        return fit_batch(brain, batch)
+
+    example["Recogniser"].fit_batch = failing_fit_batch
+    with pytest.raises(Killed):
+        example["main"](tmp_path / "stopped", num_epochs=2)
+    runpy.run_path(str(EXAMPLE))["main"](tmp_path / "stopped", num_epochs=2)
+    whole, stopped = (max((tmp_path / name / "save").iterdir()) for name in ("whole", "stopped"))
+    for file in ("model.ckpt", "ctcdro.ckpt"):
+        states = (torch.load(folder / file, weights_only=True) for folder in (stopped, whole))
+        torch.testing.assert_close(*states, rtol=0, atol=0)
+
+
+@pytest.mark.faults
+def test_killed_at_random_moments_a_run_ends_with_the_same_bytes(tmp_path):
+    assert_kills_change_nothing(Path(__file__).with_name("killed_speechbrain.py"), tmp_path, num_kills=20)
 
 
 def test_example_changes_less_than_ten_lines():

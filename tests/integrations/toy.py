@@ -5,6 +5,7 @@ An utterance is a row of symbols, each spoken for a few frames. The languages di
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,6 +95,29 @@ def make_model(seed: int = 0, dropout: float = 0.0) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return nn.Sequential(nn.Linear(NUM_LABELS, 32), nn.ReLU(), nn.Dropout(dropout), nn.Linear(32, NUM_LABELS))
+
+
+def make_random_model() -> nn.Module:
+    """The model with dropout and masks: in training it draws from the generators of torch, numpy and Python."""
+    return nn.Sequential(Masked(), *make_model(dropout=0.1))
+
+
+class Masked(nn.Module):
+    """Hides frames in training, drawn by numpy as in transformers, and a feature, drawn by Python."""
+
+    def forward(self, frames: Tensor) -> Tensor:
+        if not self.training:
+            return frames
+        masked = np.random.random(frames.shape[:2]) < 0.1  # noqa: NPY002
+        hidden = torch.from_numpy(masked)[:, :, None].repeat(1, 1, NUM_LABELS)
+        hidden[:, :, random.randrange(NUM_LABELS)] = True
+        return frames.masked_fill(hidden, 0.0)
+
+
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)
 
 
 def make_criterion() -> ctcdro.CTCDROLoss:

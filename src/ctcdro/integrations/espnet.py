@@ -34,22 +34,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from espnet2.asr.ctc import CTC
-from espnet2.asr.espnet_model import ESPnetASRModel
-from espnet2.fileio.read_text import load_num_sequence_text, read_2columns_text
-from espnet2.iterators.abs_iter_factory import AbsIterFactory
-from espnet2.iterators.sequence_iter_factory import SequenceIterFactory
-from espnet2.samplers.abs_sampler import AbsSampler
-from espnet2.tasks.abs_task import IteratorOptions
-from espnet2.tasks.asr import ASRTask
-from espnet2.train.distributed_utils import DistributedOption
-from espnet2.utils.types import float_or_none, humanfriendly_parse_size_or_none, str_or_none
 from torch import Tensor
 
 from ..ctc import ctc_losses
+from ..extras import extra
 from ..objectives import Objective, Reduction, ctc_dro
 from ..sampling import LengthMatchedBatchSampler
 from ..utterance import Groups, Manifest, Utterance
+
+with extra("espnet", "Besides ESPnet itself (pip install espnet), its integration"):
+    from espnet2.asr.ctc import CTC
+    from espnet2.asr.espnet_model import ESPnetASRModel
+    from espnet2.fileio.read_text import load_num_sequence_text, read_2columns_text
+    from espnet2.iterators.abs_iter_factory import AbsIterFactory
+    from espnet2.iterators.sequence_iter_factory import SequenceIterFactory
+    from espnet2.samplers.abs_sampler import AbsSampler
+    from espnet2.tasks.abs_task import IteratorOptions
+    from espnet2.tasks.asr import ASRTask
+    from espnet2.train.distributed_utils import DistributedOption
+    from espnet2.utils.types import float_or_none, humanfriendly_parse_size_or_none, str_or_none
 
 NAME = "ctcdro"
 """What `ctc_type` and `batch_type` are called, and where `config.yaml` keeps the settings of the loss."""

@@ -11,12 +11,13 @@
     loader = ResumableLoader(DataLoader(corpus, batch_sampler=sampler, collate_fn=collate))
     lightning.Trainer(callbacks=[CTCDROCallback()]).fit(Recogniser(), loader)
 
-What one can rely on:
+Guarantees:
 
 * the criterion is a part of the module: Lightning saves its weights, moves them, and stops them in validation;
 * Lightning leaves the batches as the sampler makes them: it shards no `ResumableLoader`, whatever its settings;
 * every epoch has its own batches, and a checkpoint of any batch continues with the next one, without loading those
   before it, also where worker processes have read ahead;
+* the callback saves and restores the random generators of every process, so dropout and SpecAugment continue exactly;
 * the weights are in the logger, as `weight/<group>`.
 
 `import lightning` and `import pytorch_lightning` are both served.
@@ -24,20 +25,38 @@ What one can rely on:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from torch.utils.data import DataLoader
 
+from ..extras import extra
 from ..objectives import Objective
 from ..planned import PlannedBatchSampler
+from .generators import (
+    WorkerSeeds,
+    generator_state,
+    restore_generators,
+    save_generators,
+    set_generator_state,
+)
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
 except ModuleNotFoundError:
-    from pytorch_lightning import Callback, LightningModule, Trainer
+    with extra("lightning", "The Lightning integration"):
+        from pytorch_lightning import Callback, LightningModule, Trainer
+
+logger = logging.getLogger(__name__)
 
 CHECKPOINT_KEY = "ctcdro_loaders"
+GENERATORS_KEY = "ctcdro_generators"
+
+# Nearly every batch whose losses are summed exceeds a limit this low, and a clipped batch of one group counts the same
+# whatever the weight of its group.
+LOW_GRAD_CLIP = 10.0
 
 
 def _of_loader(name: str) -> property:
@@ -49,6 +68,9 @@ class ResumableLoader:
 
     Lightning adds a `DistributedSampler` to what is a `DataLoader`, and asks for its first batches before it has said
     which epoch it is. This is no `DataLoader`, and nothing is planned or loaded before the first batch is wanted.
+
+    A loader without a generator gets one. Otherwise each new iterator would draw from torch's global generator, and a
+    restart in the middle of an epoch would change the dropout of all later batches.
 
     Args:
         loader: made with `batch_sampler=` a sampler of ctcdro; all its other options are free.
@@ -76,6 +98,9 @@ class ResumableLoader:
             )
         self.loader = loader
         self.sampler = loader.batch_sampler  # under this name Lightning finds it, and calls its `set_epoch`
+        self.before_loading: Callable[[], None] | None = None
+        """Called once, before the next iteration loads its first batch."""
+        self._worker_seeds = WorkerSeeds(loader, self.sampler)
         self._num_taken = self._num_done = 0
         self._epoch_of_taken = self.sampler.epoch
 
@@ -87,6 +112,10 @@ class ResumableLoader:
         # A generator: the loader, and its workers, begin at the first batch, when epoch and position are known.
         self._num_taken = self._num_done = 0
         self._epoch_of_taken = self.sampler.epoch
+        self._worker_seeds.begin_epoch()
+        if self.before_loading is not None:
+            self.before_loading()
+            self.before_loading = None
         for batch in self.loader:
             self._num_taken += 1
             yield batch
@@ -122,7 +151,7 @@ class ResumableLoader:
 
 
 class CTCDROCallback(Callback):
-    """Logs the weights of the groups, resumes loaders, and refuses settings under which CTC-DRO would go wrong.
+    """Logs the weights of the groups, resumes loaders and random generators, and checks the settings of the trainer.
 
     Weights are logged as `weight/<group>`, every `log_every_n_steps` of the trainer. A module with several objectives
     has `weight/<its attribute>/<group>`.
@@ -135,6 +164,8 @@ class CTCDROCallback(Callback):
         self._objectives: dict[str, Objective] = {}
         self._loaders: list[ResumableLoader] = []
         self._states_to_load: list[dict[str, Any]] = []
+        self._generators_to_load: list[dict[str, Any]] = []
+        self._generators_after_batch: dict[str, Any] | None = None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         found = {path: part for path, part in pl_module.named_modules() if isinstance(part, Objective)}
@@ -145,6 +176,7 @@ class CTCDROCallback(Callback):
                 "validation would move them."
             )
         self._objectives = {"" if len(found) == 1 else f"{path}/": objective for path, objective in found.items()}
+        _warn_of_clipping(trainer, self._objectives.values())
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._loaders = _resumable_loaders(trainer)
@@ -156,7 +188,14 @@ class CTCDROCallback(Callback):
             )
         for loader, state in zip(self._loaders, self._states_to_load, strict=False):
             loader.load_state_dict(state)
-        self._states_to_load = []
+        device = trainer.strategy.root_device
+        if self._generators_to_load:
+            restore_generators(self._generators_to_load, device)
+            if self._loaders:
+                # Lightning may yet make an iterator over the validation data, which draws a number.
+                self._loaders[0].before_loading = partial(set_generator_state, generator_state(device), device)
+        self._generators_after_batch = generator_state(device)
+        self._states_to_load, self._generators_to_load = [], []
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._loaders = _resumable_loaders(trainer)  # others, with `reload_dataloaders_every_n_epochs`
@@ -166,6 +205,7 @@ class CTCDROCallback(Callback):
     ) -> None:
         for loader in self._loaders:
             loader.mark_done()
+        self._generators_after_batch = generator_state(trainer.strategy.root_device)
         # What is logged at other steps Lightning drops, after tens of milliseconds of work for a hundred groups.
         if not trainer.log_every_n_steps or trainer.global_step % trainer.log_every_n_steps:
             return
@@ -174,6 +214,12 @@ class CTCDROCallback(Callback):
             weights = {f"weight/{prefix}{name}": w for name, w in zip(names, objective.weights, strict=True)}
             pl_module.log_dict(weights, on_step=True, on_epoch=False, batch_size=1)
 
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        # A checkpoint may be from before a validation, and Lightning resumes with none, or with a part of it. So that
+        # this changes no later batch, training continues with the random numbers of before.
+        if trainer.state.fn == "fit" and not trainer.sanity_checking and self._generators_after_batch is not None:
+            set_generator_state(self._generators_after_batch, trainer.strategy.root_device)
+
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         # As Lightning counts it. `OnExceptionCheckpoint` comes after this: Lightning puts checkpoint callbacks last.
         for loader in self._loaders:
@@ -181,10 +227,23 @@ class CTCDROCallback(Callback):
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint[CHECKPOINT_KEY] = [loader.state_dict() for loader in self._loaders]
+        checkpoint[GENERATORS_KEY] = save_generators(trainer.strategy.root_device)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         if trainer.training:  # not for `trainer.test(ckpt_path=…)`
             self._states_to_load = checkpoint.get(CHECKPOINT_KEY, [])
+            self._generators_to_load = checkpoint.get(GENERATORS_KEY, [])
+
+
+def _warn_of_clipping(trainer: Trainer, objectives: Iterable[Objective]) -> None:
+    limit = trainer.gradient_clip_val
+    if not limit or limit > LOW_GRAD_CLIP:
+        return
+    if any(each.reduction == "sum" and trainer.accumulate_grad_batches < each.num_groups for each in objectives):
+        logger.warning(
+            f"`gradient_clip_val` is {limit:g}, but the sum of the losses of a batch has large gradients; where they "
+            "are clipped, the weights of groups do not reach the model. Raise it, for example to 1000."
+        )
 
 
 def _resumable_loaders(trainer: Trainer) -> list[ResumableLoader]:

@@ -17,31 +17,49 @@ What changes in a training script:
     loader = train_loader(brain, train_data, brain.hparams.ctc, "lang", batch_duration=50.0)
     brain.fit(epoch_counter, loader, valid_data)
 
-What one can rely on: only the training stage moves the weights; loss and sampler are in every checkpoint of the brain,
-and one saved in the middle of an epoch continues exactly, without loading the audio it skips; on several processes
-batches are shared out once, by the sampler, and all processes hold the same weights.
+Guarantees:
+
+* only the training stage moves the weights;
+* loss, sampler and random generators are in every checkpoint of the brain. One saved in the middle of an epoch
+  continues exactly, with dropout too, and loads no audio of the batches before it;
+* with `AtomicCheckpointer`, a kill at any moment leaves only complete checkpoints;
+* on several processes the sampler alone shares out the batches, and all processes hold the same weights.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from speechbrain import Brain, Stage
-from speechbrain.dataio.batch import PaddedBatch
-from speechbrain.dataio.dataloader import SaveableDataLoader
-from speechbrain.dataio.dataset import DynamicItemDataset
-from speechbrain.utils.checkpoints import mark_as_loader, mark_as_saver, register_checkpoint_hooks
 from torch import Tensor, nn
 
 from ..ctc import ctc_losses
+from ..extras import extra
 from ..objectives import Objective
 from ..packing import Seconds
 from ..sampling import LengthMatchedBatchSampler
+from .generators import WorkerSeeds, restore_generators, save_generators
+
+with extra("speechbrain", "The SpeechBrain integration"):
+    from speechbrain import Brain, Stage
+    from speechbrain.dataio.batch import PaddedBatch
+    from speechbrain.dataio.dataloader import SaveableDataLoader
+    from speechbrain.dataio.dataset import DynamicItemDataset
+    from speechbrain.utils.checkpoints import (
+        Checkpoint,
+        Checkpointer,
+        mark_as_loader,
+        mark_as_saver,
+        register_checkpoint_hooks,
+    )
+    from speechbrain.utils.distributed import ddp_barrier, if_main_process
 
 logger = logging.getLogger(__name__)
 
@@ -177,7 +195,17 @@ class PlannedDataLoader(SaveableDataLoader):
 
     Its parent keeps the number of batches that came, and skips as many. The sampler's state leads to the same place at
     no cost, with any number of processes, and is refused where data or options differ.
+
+    Unless it is given a generator it makes one, so its iterators draw nothing from torch's global generator.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._worker_seeds = WorkerSeeds(self, self.batch_sampler)
+
+    def __iter__(self) -> Any:
+        self._worker_seeds.begin_epoch()
+        return super().__iter__()
 
     @mark_as_saver  # type: ignore[untyped-decorator]
     def _save_position(self, path: Path) -> None:
@@ -198,6 +226,69 @@ class PlannedDataLoader(SaveableDataLoader):
         self.batch_sampler.load_state_dict(json.loads(saved))
 
 
+@partial(register_checkpoint_hooks, save_on_main_only=False)
+class Generators:
+    """The random generators of all processes, in the checkpoints of a brain.
+
+    `speechbrain.utils.repro.SaveableGenerator` has neither numpy's nor those of other processes than the first.
+
+    Args:
+        loader: once it was iterated, a checkpoint is loaded to be evaluated, and generators stay as they are.
+        device: the device of the brain.
+    """
+
+    def __init__(self, loader: PlannedDataLoader, device: torch.device) -> None:
+        self.loader = loader
+        self.device = device
+
+    @mark_as_saver  # type: ignore[untyped-decorator]
+    def _save(self, path: Path) -> None:
+        states = save_generators(self.device)
+        if if_main_process():
+            torch.save(states, path)
+
+    @mark_as_loader  # type: ignore[untyped-decorator]
+    def _load(self, path: Path, end_of_epoch: bool) -> None:
+        if self.loader._speechbrain_iterator is None:
+            restore_generators(torch.load(path, weights_only=True), self.device)
+
+
+class AtomicCheckpointer(Checkpointer):
+    """A `Checkpointer` whose checkpoints are complete or absent, whenever the process is killed.
+
+    SpeechBrain writes the files of a checkpoint one by one into its final folder. A kill in between leaves a folder
+    that the next start takes for the latest checkpoint and cannot load. Here the folder gets its name at the end.
+    """
+
+    def save_checkpoint(self, *args: Any, **kwargs: Any) -> Checkpoint | None:
+        if if_main_process():
+            for leftover in self.checkpoints_dir.glob(".CKPT+*"):  # of a process that was killed
+                shutil.rmtree(leftover)
+        written = super().save_checkpoint(*args, **kwargs)
+        ddp_barrier()  # every process has written its part
+        finished = None if written is None else self._finish(written)
+        ddp_barrier()  # every process finds the same checkpoints
+        return finished
+
+    def _finish(self, written: Checkpoint) -> Checkpoint:
+        path = written.path.with_name(written.path.name.removeprefix("."))
+        if path.exists():  # a checkpoint with a custom name is replaced
+            shutil.rmtree(path)
+        os.rename(written.path, path)
+        return Checkpoint(path, written.meta, {name: path / file.name for name, file in written.paramfiles.items()})
+
+    def _new_checkpoint_dirpath(self) -> Path:
+        return _hidden(super()._new_checkpoint_dirpath())
+
+    def _custom_checkpoint_dirpath(self, name: str) -> Path:
+        return _hidden(super()._custom_checkpoint_dirpath(name))
+
+
+def _hidden(path: Path) -> Path:
+    """The name of a folder that SpeechBrain does not take for a checkpoint."""
+    return path.with_name(f".{path.name}")
+
+
 def train_loader(
     brain: Brain,
     dataset: DynamicItemDataset,
@@ -212,8 +303,8 @@ def train_loader(
 ) -> PlannedDataLoader:
     """A loader of length-matched batches for `brain.fit`, in the place of the training data.
 
-    It also tells the brain whose `set_epoch` to call, enters loader and loss in its checkpointer, and moves the loss to
-    its device. A brain takes a loader as it is, and does not share out its batches again.
+    It also registers the sampler for `set_epoch`, adds loader, loss and random generators to the checkpointer of the
+    brain, and moves the loss to its device. A brain takes a loader as it is, and does not share out its batches again.
 
     Args:
         brain: the brain that is going to be fitted.
@@ -256,6 +347,7 @@ def train_loader(
     if brain.checkpointer is not None:
         brain.checkpointer.add_recoverable("ctcdro", loss)
         brain.checkpointer.add_recoverable("dataloader-TRAIN", loader)  # the name that a brain gives to its own
+        brain.checkpointer.add_recoverable("ctcdro-generators", Generators(loader, torch.device(brain.device)))
     return loader
 
 

@@ -1,0 +1,96 @@
+"""Random generators across a restart, for toolkits whose checkpoints do not hold them.
+
+Dropout draws from torch's global generator, SpecAugment in transformers from numpy's. A restart is exact only if both
+continue where they were, and if nothing else draws from them. A new iterator of a `DataLoader` does, for the seeds of
+its workers, unless the loader has its own generator.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from ..planned import PlannedBatchSampler
+
+logger = logging.getLogger(__name__)
+
+
+def generator_state(device: torch.device) -> dict[str, Any]:
+    """State of the global generators of Python, of numpy and of torch, the latter also on `device`.
+
+    It consists of tensors and plain values, so `torch.load(…, weights_only=True)` reads it.
+    """
+    of_numpy = np.random.get_state(legacy=False)  # noqa: NPY002
+    key, pos = of_numpy["state"]["key"], of_numpy["state"]["pos"]
+    state = {
+        "python": random.getstate(),
+        "numpy": of_numpy | {"state": {"key": torch.from_numpy(key.astype(np.int64)), "pos": int(pos)}},
+        "torch": torch.get_rng_state(),
+    }
+    return state | ({"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
+
+
+def set_generator_state(state: dict[str, Any], device: torch.device) -> None:
+    """Sets the generators to what `generator_state` returned."""
+    version, values, gauss = state["python"]
+    random.setstate((version, tuple(values), gauss))
+    key, pos = state["numpy"]["state"]["key"], state["numpy"]["state"]["pos"]
+    key = key.cpu().numpy().astype(np.uint32)
+    np.random.set_state(state["numpy"] | {"state": {"key": key, "pos": pos}})  # noqa: NPY002
+    torch.set_rng_state(state["torch"].cpu())
+    if device.type == "cuda" and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"].cpu(), device)
+
+
+def save_generators(device: torch.device) -> list[dict[str, Any]]:
+    """The `generator_state` of all processes, by rank. Every process must call this."""
+    state = generator_state(device)
+    if not _is_distributed():
+        return [state]
+    states: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(states, state)
+    return states
+
+
+def restore_generators(states: list[dict[str, Any]], device: torch.device) -> None:
+    """Sets the generators of this process to what `save_generators` returned.
+
+    States of another number of processes are not used, which is logged.
+    """
+    world_size = torch.distributed.get_world_size() if _is_distributed() else 1
+    if len(states) != world_size:
+        logger.warning(
+            f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size}; "
+            "dropout and augmentation draw other numbers than without the restart."
+        )
+        return
+    set_generator_state(states[torch.distributed.get_rank() if _is_distributed() else 0], device)
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+class WorkerSeeds:
+    """Gives a loader its own generator, unless it has one.
+
+    The seeds of its workers then depend on seed, epoch and rank only, and new iterators draw from no global generator.
+    """
+
+    def __init__(self, loader: DataLoader, sampler: PlannedBatchSampler) -> None:
+        self._sampler = sampler
+        self._generator = None
+        if loader.generator is None:
+            self._generator = loader.generator = torch.Generator()
+
+    def begin_epoch(self) -> None:
+        """Call this before each iteration over the loader."""
+        if self._generator is not None:
+            rank, _ = self._sampler.rank_and_world_size
+            entropy = [int(self._sampler._options["seed"]), self._sampler.epoch, rank]
+            self._generator.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
