@@ -152,7 +152,7 @@ def coverage_of_t_tests(num_simulations: int, seed: int) -> dict[str, float]:
     return found
 
 
-def main(num_simulations: int = 1000, seed: int = 0, sizes: Sequence[int] = (20, 100, 300)) -> str:
+def main(num_simulations: int = 400, seed: int = 0, sizes: Sequence[int] = (20, 100, 300)) -> str:
     lines: list[str] = []
     outside: list[str] = []
     for scenario in SCENARIOS:
@@ -189,7 +189,7 @@ def main(num_simulations: int = 1000, seed: int = 0, sizes: Sequence[int] = (20,
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--simulations", type=int, default=1000)
+    parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     main(chosen.simulations, chosen.seed)
