@@ -174,10 +174,12 @@ MAY_IMPORT = {
         *("data/synthetic", "cli_recipes"),
     },
     "integrations/__init__": set(),
+    "integrations/clipping": set(),
     "integrations/generators": {"planned"},
     **{
         f"integrations/{toolkit}": {
             "ctc",
+            "integrations/clipping",
             "integrations/generators",
             "metrics",
             "objectives",

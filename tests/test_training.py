@@ -21,7 +21,7 @@ from ctcdro.model import load
 from ctcdro.objectives import scales_per_label
 from ctcdro.run import start
 from ctcdro.runfolder import RunFolder, read_lines
-from ctcdro.training import train, validate
+from ctcdro.training import train, train_step, validate
 from ctcdro.utterance import Manifest
 from tones import write_dataset
 
@@ -328,6 +328,23 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_step(dataset,
     monkeypatch.setattr(torch.nn.utils, "get_total_norm", lambda *_: torch.tensor(float("nan")))
     with pytest.raises(FloatingPointError, match="step 1: the gradient is not finite"):
         train(config(dataset), tmp_path / "run")
+
+
+def test_a_limit_on_the_gradient_keeps_the_weights_of_the_groups(dataset, tmp_path):
+    """In steps of one batch that are all clipped."""
+    limit = 1e-3
+    overrides = ("optimiser.accumulate=1", "objective.step_size=0", f"optimiser.clip_norm={limit}")
+    run = start(config(dataset, *overrides), RunFolder(tmp_path / "run"))
+    run.objective.log_weights.copy_(torch.tensor([0.9, 0.1]).log())
+    norms = []
+    run.optimiser.optimizer.register_step_pre_hook(
+        lambda *_: norms.append(torch.nn.utils.get_total_norm([one.grad for one in run.recogniser.parameters()]).item())
+    )
+    records = [train_step(run) for _ in range(4)]
+    groups = [next(name for name, loss in record["losses"].items() if loss is not None) for record in records]
+    assert set(groups) == {"aaa", "bbb"}
+    assert all(record["gradient_norm"] > limit * 1.8 for record in records)
+    assert norms == pytest.approx([limit * {"aaa": 1.8, "bbb": 0.2}[group] for group in groups], rel=1e-4)
 
 
 @pytest.mark.parametrize("select", ["dev-loss", "worst-cer"])

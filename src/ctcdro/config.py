@@ -144,7 +144,8 @@ class Optimiser(Section):
     decoupled: bool = False
     """AdamW instead of Adam."""
     clip_norm: float | None = Field(5.0, gt=0)
-    """Of the gradient; null for none. A small norm undoes what group weights do to it."""
+    """Limit on the norm of the gradient; null for none. It is scaled with the weight of a step's groups, so that it
+    does not undo the group weights."""
     accumulate: int = Field(16, gt=0)
     """Batches of one step, over all processes."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"

@@ -13,7 +13,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -116,14 +116,14 @@ def train_step(run: Run) -> dict[str, Any]:
         totals.index_add_(1, batch.groups, torch.stack([kept.float(), losses.detach().where(kept, 0.0), seconds]))
     if config.batches.on_fault == "skip":
         skipped = run.gather(skipped)
-    norm = _clip(run)
+    num_utterances, total_losses, seconds = accelerator.reduce(totals, "sum").tolist()
+    norm = _clip(run, seconds)
     learning_rate = run.optimiser.param_groups[0]["lr"]
     run.optimiser.step()
     run.schedule.step()
     run.optimiser.zero_grad()
     run.progress.step += 1
     run.progress.num_batches += config.optimiser.accumulate
-    num_utterances, total_losses, seconds = accelerator.reduce(totals, "sum").tolist()
     means = [total / number if number else None for total, number in zip(total_losses, num_utterances, strict=True)]
     return {
         "step": run.progress.step,
@@ -203,9 +203,18 @@ def _next_batch(run: Run, skipped: list[str]) -> Batch:
             return batch
 
 
-def _clip(run: Run) -> float:
-    """Clips the gradient, and returns its norm before."""
+def _clip(run: Run, seconds: list[float]) -> float:
+    """Limits the norm of the gradient, and returns the norm before.
+
+    The limit is multiplied by the step's mean weight relative to equal weights, so that a batch of one group keeps its
+    weight even where every step is clipped.
+
+    Args:
+        seconds: (G,) audio of each group in the step.
+    """
     limit = run.config.optimiser.clip_norm
+    if limit is not None:
+        limit *= relative_weight(run.objective.weights.tolist(), seconds)
     parameters = list(run.forward.parameters())
     total = torch.nn.utils.get_total_norm(one.grad for one in parameters if one.grad is not None)
     norm = float(total)
@@ -217,6 +226,21 @@ def _clip(run: Run) -> float:
     if limit is not None and norm > limit:
         torch.nn.utils.clip_grads_with_norm_(parameters, limit, total)
     return norm
+
+
+def relative_weight(weights: Sequence[float], seconds: Sequence[float]) -> float:
+    """The mean weight of a step's audio, relative to equal weights.
+
+    Args:
+        weights: (G,) on the simplex.
+        seconds: (G,) audio of each group in the step.
+
+    Example:
+        >>> relative_weight([0.75, 0.25], seconds=[50.0, 0.0]), relative_weight([0.75, 0.25], seconds=[50.0, 50.0])
+        (1.5, 1.0)
+    """
+    total = sum(weight * share for weight, share in zip(weights, seconds, strict=True))
+    return len(weights) * total / sum(seconds)
 
 
 def _ends_epoch(run: Run) -> bool:

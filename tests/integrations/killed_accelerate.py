@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import accelerate_loop
 from minimal_loop import collate
 
-NUM_EPOCHS = 4
+NUM_EPOCHS = 7
 accelerate_loop.SAVE_EVERY = 2
 
 

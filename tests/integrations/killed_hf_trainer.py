@@ -24,7 +24,7 @@ def collate(items):
 
 def make_trainer(folder, **options) -> RobustTrainer:
     corpus = Waveforms()
-    defaults = {"num_train_epochs": 4, "save_steps": 2, "save_total_limit": 1, "max_grad_norm": 0.0}
+    defaults = {"num_train_epochs": 7, "save_steps": 2, "save_total_limit": 1, "max_grad_norm": 0.0}
     items = [{"input_values": one.frames, "labels": one.labels, "language": one.group} for one in corpus.utterances]
     return RobustTrainer(
         make_network(),

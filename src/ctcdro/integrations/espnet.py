@@ -41,6 +41,7 @@ from ..extras import extra
 from ..objectives import Objective, Reduction, ctc_dro
 from ..sampling import LengthMatchedBatchSampler
 from ..utterance import Groups, Manifest, Utterance
+from .clipping import warn_of_clipping
 
 with extra("espnet", "Besides ESPnet itself (pip install espnet), its integration"):
     from espnet2.asr.ctc import CTC
@@ -58,9 +59,6 @@ NAME = "ctcdro"
 """What `ctc_type` and `batch_type` are called, and where `config.yaml` keeps the settings of the loss."""
 
 OPTION_PREFIX = "dro_"
-
-# A limit this low is reached by nearly every batch whose losses are summed. ESPnet's default is 5.
-LOW_GRAD_CLIP = 10.0
 
 
 class CTCDROTask(ASRTask):
@@ -164,14 +162,14 @@ class Settings:
 
 
 def _warn_of_clipping(args: argparse.Namespace, settings: Settings) -> None:
-    limit = getattr(args, "grad_clip", 0)  # a model that is loaded has none
-    is_step_of_few_groups = getattr(args, "accum_grad", 1) < len(settings.groups)
-    if settings.reduction == "sum" and is_step_of_few_groups and 0 < limit <= LOW_GRAD_CLIP:
-        logging.warning(
-            f"`grad_clip` is {limit:g}, but the sum of the losses of a batch has large gradients; where they are "
-            "clipped, the weights of groups do not reach the model. Raise it, to 1000 say, or let a step have batches "
-            "of all groups (`accum_grad`)."
-        )
+    warn_of_clipping(
+        logging.getLogger(),
+        getattr(args, "grad_clip", None),  # a model that is loaded has none
+        getattr(args, "accum_grad", 1),
+        len(settings.groups),
+        limit_option="grad_clip",
+        steps_option="accum_grad",
+    )
 
 
 def make_robust(model: ESPnetASRModel, settings: Settings) -> None:

@@ -43,6 +43,7 @@ from ..extras import extra
 from ..objectives import CTCDROLoss, Objective
 from ..planned import PlannedBatchSampler
 from ..sampling import LengthMatchedBatchSampler
+from .clipping import warn_of_clipping
 
 with extra("hf-trainer", "RobustTrainer"):
     from safetensors.torch import load_file, save_file
@@ -54,10 +55,6 @@ logger = logging.getLogger(__name__)
 
 OBJECTIVE_FILE = "ctcdro_objective.safetensors"
 SAMPLER_FILE = "ctcdro_sampler.json"
-
-# A limit this low is reached by nearly every batch whose losses are summed, and a batch of one group that is clipped
-# counts the same whatever the weight of its group. The Trainer's default is 1.
-LOW_GRAD_NORM = 10.0
 
 NO_LABEL = -100
 """What pads labels, in transformers."""
@@ -494,14 +491,14 @@ class RobustTrainer(Trainer):
             if given != expected:
                 raise ValueError(f"`{name}` must be {expected!r}; got {given!r}, but {why}")
         batches_a_step = self.args.gradient_accumulation_steps * self.args.world_size
-        is_clipped = self.objective.reduction == "sum" and 0 < (self.args.max_grad_norm or 0) <= LOW_GRAD_NORM
-        if is_clipped and batches_a_step < self.objective.num_groups:
-            logger.warning(
-                f"`max_grad_norm` is {self.args.max_grad_norm:g}, but the sum of the losses of a batch has large "
-                "gradients; where they are clipped, the weights of groups do not reach the model. Set it to 0 (none), "
-                "or high enough to be the exception, or let a step have batches of all groups "
-                "(`gradient_accumulation_steps`)."
-            )
+        warn_of_clipping(
+            logger,
+            self.args.max_grad_norm,
+            batches_a_step,
+            self.objective.num_groups,
+            limit_option="max_grad_norm",
+            steps_option="gradient_accumulation_steps",
+        )
         if self.args.per_device_train_batch_size != type(self.args).per_device_train_batch_size:
             logger.warning(
                 f"`per_device_train_batch_size` is {self.args.per_device_train_batch_size}, but is ignored: "

@@ -35,6 +35,7 @@ from torch.utils.data import DataLoader
 from ..extras import extra
 from ..objectives import Objective
 from ..planned import PlannedBatchSampler
+from .clipping import warn_of_clipping
 from .generators import (
     WorkerSeeds,
     generator_state,
@@ -53,10 +54,6 @@ logger = logging.getLogger(__name__)
 
 CHECKPOINT_KEY = "ctcdro_loaders"
 GENERATORS_KEY = "ctcdro_generators"
-
-# Nearly every batch whose losses are summed exceeds a limit this low, and a clipped batch of one group counts the same
-# whatever the weight of its group.
-LOW_GRAD_CLIP = 10.0
 
 
 def _of_loader(name: str) -> property:
@@ -236,14 +233,14 @@ class CTCDROCallback(Callback):
 
 
 def _warn_of_clipping(trainer: Trainer, objectives: Iterable[Objective]) -> None:
-    limit = trainer.gradient_clip_val
-    if not limit or limit > LOW_GRAD_CLIP:
-        return
-    if any(each.reduction == "sum" and trainer.accumulate_grad_batches < each.num_groups for each in objectives):
-        logger.warning(
-            f"`gradient_clip_val` is {limit:g}, but the sum of the losses of a batch has large gradients; where they "
-            "are clipped, the weights of groups do not reach the model. Raise it, for example to 1000."
-        )
+    warn_of_clipping(
+        logger,
+        trainer.gradient_clip_val,
+        trainer.accumulate_grad_batches,
+        max((each.num_groups for each in objectives), default=0),
+        limit_option="gradient_clip_val",
+        steps_option="accumulate_grad_batches",
+    )
 
 
 def _resumable_loaders(trainer: Trainer) -> list[ResumableLoader]:

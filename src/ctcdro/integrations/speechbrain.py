@@ -45,6 +45,7 @@ from ..extras import extra
 from ..objectives import Objective
 from ..packing import Seconds
 from ..sampling import LengthMatchedBatchSampler
+from .clipping import warn_of_clipping
 from .generators import WorkerSeeds, restore_generators, save_generators
 
 with extra("speechbrain", "The SpeechBrain integration"):
@@ -65,10 +66,6 @@ logger = logging.getLogger(__name__)
 
 # What the sampler decides, so that a loader with one cannot be told.
 SAMPLER_DECIDES = ("batch_sampler", "batch_size", "drop_last", "sampler", "shuffle")
-
-# A brain clips gradients to this unless told otherwise. The sum of the losses of a batch has larger ones, and a clipped
-# batch of one group counts the same whatever the weight of its group.
-DEFAULT_MAX_GRAD_NORM = 5.0
 
 
 def group_names(dataset: DynamicItemDataset, group_key: str) -> list[str]:
@@ -335,12 +332,14 @@ def train_loader(
         seed=seed,
         group_names=loss.group_names,
     )
-    is_clipped = loss.objective.reduction == "sum" and brain.max_grad_norm <= DEFAULT_MAX_GRAD_NORM
-    if is_clipped and brain.grad_accumulation_factor < loss.objective.num_groups:
-        logger.warning(
-            f"`max_grad_norm` is {brain.max_grad_norm:g}, but the sum of the losses of a batch has large gradients; "
-            "where they are clipped, the weights of groups do not reach the model. Raise it, to 1000 say."
-        )
+    warn_of_clipping(
+        logger,
+        brain.max_grad_norm,
+        brain.grad_accumulation_factor,
+        loss.objective.num_groups,
+        limit_option="max_grad_norm",
+        steps_option="grad_accumulation_factor",
+    )
     loader = PlannedDataLoader(dataset, batch_sampler=sampler, **{"collate_fn": PaddedBatch, **loader_kwargs})
     brain.train_sampler = sampler
     loss.to(brain.device)
