@@ -26,3 +26,19 @@ def folders(tmp_path_factory):
     import tiny_encoders
 
     return {name: tiny_encoders.write(name, tmp_path_factory.mktemp("encoder")) for name in tiny_encoders.MODELS}
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, driven by the package playwright."""
+    import shutil
+
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.fail("There is no Chromium; on Debian: apt-get install chromium")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found)
+        yield browser
+        browser.close()

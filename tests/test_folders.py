@@ -57,9 +57,8 @@ HOLDER = """
 import os, sys, time
 from ctcdro.folders import lock_folder
 with lock_folder(sys.argv[1]):
-    worker = os.fork()
-    if worker:
-        print(worker, flush=True)
+    if not os.fork():
+        print(os.getpid(), flush=True)
     time.sleep(600)
 """
 

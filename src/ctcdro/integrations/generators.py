@@ -23,16 +23,16 @@ logger = logging.getLogger(__name__)
 def generator_state(device: torch.device) -> dict[str, Any]:
     """State of the global generators of Python, of numpy and of torch, the latter also on `device`.
 
-    It consists of tensors and plain values, so `torch.load(…, weights_only=True)` reads it.
+    It consists of plain values, so it can be written as JSON.
     """
     of_numpy = np.random.get_state(legacy=False)  # noqa: NPY002
     key, pos = of_numpy["state"]["key"], of_numpy["state"]["pos"]
     state = {
         "python": random.getstate(),
-        "numpy": of_numpy | {"state": {"key": torch.from_numpy(key.astype(np.int64)), "pos": int(pos)}},
-        "torch": torch.get_rng_state(),
+        "numpy": of_numpy | {"state": {"key": key.tolist(), "pos": int(pos)}},
+        "torch": torch.get_rng_state().tolist(),
     }
-    return state | ({"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
+    return state | ({"cuda": torch.cuda.get_rng_state(device).tolist()} if device.type == "cuda" else {})
 
 
 def set_generator_state(state: dict[str, Any], device: torch.device) -> None:
@@ -40,11 +40,10 @@ def set_generator_state(state: dict[str, Any], device: torch.device) -> None:
     version, values, gauss = state["python"]
     random.setstate((version, tuple(values), gauss))
     key, pos = state["numpy"]["state"]["key"], state["numpy"]["state"]["pos"]
-    key = key.cpu().numpy().astype(np.uint32)
-    np.random.set_state(state["numpy"] | {"state": {"key": key, "pos": pos}})  # noqa: NPY002
-    torch.set_rng_state(state["torch"].cpu())
+    np.random.set_state(state["numpy"] | {"state": {"key": np.array(key, dtype=np.uint32), "pos": pos}})  # noqa: NPY002
+    torch.set_rng_state(torch.tensor(state["torch"], dtype=torch.uint8))
     if device.type == "cuda" and "cuda" in state:
-        torch.cuda.set_rng_state(state["cuda"].cpu(), device)
+        torch.cuda.set_rng_state(torch.tensor(state["cuda"], dtype=torch.uint8), device)
 
 
 def save_generators(device: torch.device) -> list[dict[str, Any]]:

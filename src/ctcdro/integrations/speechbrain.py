@@ -242,12 +242,12 @@ class Generators:
     def _save(self, path: Path) -> None:
         states = save_generators(self.device)
         if if_main_process():
-            torch.save(states, path)
+            Path(path).write_text(json.dumps(states), encoding="utf-8")
 
     @mark_as_loader  # type: ignore[untyped-decorator]
     def _load(self, path: Path, end_of_epoch: bool) -> None:
         if self.loader._speechbrain_iterator is None:
-            restore_generators(torch.load(path, weights_only=True), self.device)
+            restore_generators(json.loads(Path(path).read_text(encoding="utf-8")), self.device)
 
 
 class AtomicCheckpointer(Checkpointer):
