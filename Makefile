@@ -12,9 +12,9 @@ help:
 	@echo "make demo      synthetic speech, three objectives, a table and a page, into ctcdro-demo; minutes"
 	@echo "make test      all tests but the slow ones"
 	@echo "make test-slow tests that take minutes each"
-	@echo "make test-browser  report page and search of the site in Chromium (apt-get install chromium)"
+	@echo "make test-browser  report page and site search in Chromium (apt-get install chromium)"
 	@echo "make test-faults   kills, full disks, damaged files; minutes"
-	@echo "make test-faults-with-hf_trainer  kills of a training script of that toolkit; also lightning, speechbrain; minutes"
+	@echo "make test-faults-with-hf_trainer  kill and resume a training script (also lightning, speechbrain); minutes"
 	@echo "make test-fuzz     hostile input, many times that of make test; minutes"
 	@echo "make test-integrations  other toolkits, each in its own environment (or one: make test-with-lightning)"
 	@echo "make lint      style and types"
@@ -35,8 +35,8 @@ install: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/ctcdro demo
 
-# One process per core, each with one thread. The first process that crashes ends the suite, which then fails; so does a
-# test that hangs: it is stopped after 30 minutes, or after 2 hours where single tests take minutes.
+# One process per core, each with one thread. The suite fails as soon as a process crashes or a test exceeds its time
+# limit: 30 minutes, or 2 hours in suites whose tests take minutes.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 -o faulthandler_exit_on_timeout=true -o faulthandler_timeout=1800
 LONG_TESTS := -o faulthandler_timeout=7200
 

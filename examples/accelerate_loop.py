@@ -1,8 +1,8 @@
 """minimal_loop.py with Hugging Face accelerate: OMP_NUM_THREADS=1 python examples/accelerate_loop.py [folder]
 
 On two processes: torchrun --nproc_per_node 2 examples/accelerate_loop.py [folder]. Run the same command again to resume
-from the latest state, also in the middle of an epoch. TensorBoard shows the weights. The lines marked "ctcdro" differ
-from plain CTC. One thread is fastest for a model this small, above all on a busy machine.
+from the latest state, even in the middle of an epoch. TensorBoard shows the weights. The lines marked "ctcdro" differ
+from plain CTC. One thread is fastest for a model this small, especially on a busy machine.
 """
 
 import shutil
@@ -24,7 +24,7 @@ def states(folder: Path) -> list[Path]:
 
 
 def save(accelerator: Accelerator, folder: Path, num_done: int) -> None:
-    """Writes a state that gets its name when it is complete: a process killed here leaves the previous one intact."""
+    """Writes a state and renames it when it is complete, so a process killed here leaves the previous one intact."""
     accelerator.save_state(folder / "unfinished")
     accelerator.wait_for_everyone()
     if accelerator.is_main_process:
@@ -40,7 +40,7 @@ def train(corpus, durations, languages, model, folder: Path, num_epochs: int, co
     criterion = ctcdro.CTCDROLoss(len(LANGUAGES), 1e-3, 0.5, group_names=LANGUAGES).to(accelerator.device)  # ctcdro
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     model, optimizer = accelerator.prepare(model, optimizer)
-    # Not prepared, since the sampler shards itself. Without its own generator, it would draw from that of dropout.
+    # Not prepared, because the sampler shards itself. The separate generator keeps it from changing dropout.
     loader = DataLoader(corpus, batch_sampler=sampler, collate_fn=collate, generator=torch.Generator())  # ctcdro
     accelerator.register_for_checkpointing(criterion, sampler)  # ctcdro
     if states(folder):

@@ -1,6 +1,6 @@
-"""minimal_loop.py that resumes exactly, in the middle of an epoch too: python examples/resumable_loop.py [folder]
+"""minimal_loop.py that resumes exactly, even in the middle of an epoch: python examples/resumable_loop.py [folder]
 
-`StatefulDataLoader` of torchdata (`pip install torchdata`) counts the batches that were worked through, not those that
+`StatefulDataLoader` of torchdata (`pip install torchdata`) counts the batches that the loop received, not those that
 worker processes have read ahead. Run the same command again to resume.
 """
 
@@ -23,7 +23,7 @@ def train(corpus, durations, languages, model, folder: Path, num_epochs: int, nu
         batch_sampler=sampler,
         collate_fn=collate,
         num_workers=num_workers,
-        generator=torch.Generator(),  # otherwise it draws from the generator of dropout
+        generator=torch.Generator(),  # otherwise it draws from the generator that dropout uses
     )
     criterion = ctcdro.CTCDROLoss(len(LANGUAGES), 1e-3, 0.5, group_names=LANGUAGES)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

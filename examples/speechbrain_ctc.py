@@ -2,7 +2,7 @@
 
 or on two processes: torchrun --nproc_per_node 2 examples/speechbrain_ctc.py [FOLDER]
 
-Three made-up languages, as in minimal_loop.py; FOLDER/train_log.txt has the weight of each after every epoch. Without
+Three made-up languages, as in minimal_loop.py; FOLDER/train_log.txt lists the weight of each after every epoch. Without
 the lines marked "ctcdro" it would be plain CTC, with batches of eight. Run the same command again to resume after an
 interruption; the result is the same, dropout included.
 """

@@ -93,7 +93,7 @@ def about_characters(rows):
                     detail = f"{named(one)} cannot be a label; normalise the text with a profile"
                     yield Finding("unusable character", "error", where, detail)
             for one in sorted(BIDI_CONTROLS & set(utterance.text)):
-                detail = f"{named(one)} is invisible, and would be a label; remove it, as the profile clean does"
+                detail = f"{named(one)} is invisible and would become a label; remove it, as the profile clean does"
                 yield Finding("bidirectional control character", "warning", where, detail)
         for language in dict.fromkeys(utterance.lang for _, utterance in own if utterance.lang not in languages):
             places = [where for where, utterance in own if utterance.lang == language]
@@ -181,7 +181,7 @@ def about_languages(rows):
         if by_number.index(same[0]) < place:
             detail = (
                 f"{language} ({counted(of[language])}) and {same[0]} ({counted(of[same[0]])}) look like one language; "
-                "give them the same code, or they are separate groups"
+                "give them the same code, otherwise they are separate groups"
             )
             yield Finding("near-duplicate language codes", "warning", of[language][0][1], detail)
 

@@ -155,8 +155,8 @@ def test_synthetic_speech_is_made_again_to_the_byte_and_checked_sound(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--languages", "heb"], "No speech can be made for 'heb': eSpeak NG reads Hebrew"),
-        (["--languages", "cs,fra,ko"], "No speech can be made for 'cs', 'ko'. Did you mean ces, kor? There are"),
+        (["--languages", "heb"], "Cannot synthesize speech for 'heb': eSpeak NG reads Hebrew"),
+        (["--languages", "cs,fra,ko"], "Cannot synthesize speech for 'cs', 'ko'. Did you mean ces, kor? Supported"),
         (["--languages", "ces", "--duration", "4"], "--duration must be 2 numbers with : between, as 4:1.5, or cmn="),
         (["--languages", "ces", "--words", "few"], "--words must be a whole number"),
         (["--languages", "ces", "--room", "cmn=1"], "--room cmn=1: no language cmn (there are ces)"),

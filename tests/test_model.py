@@ -418,7 +418,7 @@ def test_saving_replaces_nothing_else(tmp_path):
 
 def test_saving_over_a_recogniser_removes_no_file_of_others(saved):
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"model: not replaced, since it also has notes\.txt\."):
+    with pytest.raises(ValueError, match=r"model: not replaced, because it also has notes\.txt\."):
         make("mel-small").save(saved, VOCABULARY)
     assert (saved / "notes.txt").read_text() == "mine"
 

@@ -62,7 +62,7 @@ def test_japanese_is_in_kana():
 @pytest.mark.parametrize("code", [*REFUSED, "xyz", "nan", "cs"])
 def test_a_language_that_cannot_be_spoken_is_refused_with_the_reason(code):
     reason = f": {REFUSED[code]}" if code in REFUSED else ""
-    with pytest.raises(ValueError, match=rf"No speech can be made for '{code}'{reason}\. .*There are: ara, .*yue\."):
+    with pytest.raises(ValueError, match=rf"Cannot synthesize speech for '{code}'{reason}\. .*Supported: ara, .*yue\."):
         find_language(code)
 
 

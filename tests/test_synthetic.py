@@ -159,7 +159,7 @@ def test_too_few_words_are_an_error_that_names_language_and_option(tmp_path):
 
 
 def test_languages_that_cannot_be_spoken_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="No speech can be made for 'tha'"):
+    with pytest.raises(ValueError, match="Cannot synthesize speech for 'tha'"):
         make_corpus(tmp_path, {"ces": SMALL, "tha": SMALL})
     with pytest.raises(ValueError, match="`recipes` must have a language"):
         make_corpus(tmp_path, {})

@@ -1,4 +1,4 @@
-"""bfloat16 on CPUs: whether matrix products run, found out in a child process.
+"""bfloat16 on CPUs: tests in a child process whether matrix products run.
 
 Some virtual machines advertise Intel AMX but do not allow programs to use it. oneDNN, which multiplies matrices for
 torch, then ends the process with "Illegal instruction", an error that Python cannot catch. A limit on its instruction

@@ -1,11 +1,11 @@
 """Checkpoints: tensors and plain values in a folder that appears whole or not at all.
 
-    000000480/tensors.safetensors      model, optimiser, objective
+    000000480/tensors.safetensors      model, optimizer, objective
     000000480/values.json              counters and the like
     000000480/sha256sums               digests of both, as the command `sha256sum -c` reads them
 
-No pickle is written or read. A folder takes its name when all is on the disk; should it be damaged later, the digests
-tell, and the checkpoint before it is used. Old checkpoints are removed; folders that hold any other file are not.
+No pickle is written or read. A folder is renamed into place once all its files are on disk. The digests detect later
+damage; the previous checkpoint is then used. Old checkpoints are removed; folders that hold any other file are not.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
         for path in (unfinished / TENSORS, unfinished / VALUES, unfinished / DIGESTS, unfinished):
             flush_to_disk(path)
         final = folder / unfinished.name[1:]
-        if final in _folders(folder):  # damaged, or it would not be made again
+        if final in _folders(folder):  # damaged, otherwise it would not be written again
             _remove(final)
         os.replace(unfinished, final)
         flush_to_disk(folder)
@@ -109,7 +109,7 @@ def _folders(folder: Path, names: str = "[0-9]{9,}") -> list[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a folder was written here: it has nothing but files of a checkpoint, or those that no other program
+    """Whether this package wrote a folder: it holds only files of a checkpoint, or files that no other program
     writes."""
     if path.is_symlink() or not path.is_dir():
         return False
@@ -118,7 +118,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Removes the files of a checkpoint, and its folder if that is all there was."""
+    """Removes the files of a checkpoint, and its folder if that is then empty."""
     for one in list(path.iterdir()):
         if one.name in (TENSORS, VALUES, DIGESTS) or _is_partial(one):
             one.unlink()
@@ -127,7 +127,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_partial(path: Path) -> bool:
-    """Whether it is what safetensors leaves in an unfinished checkpoint when it is killed."""
+    """Whether a file is what safetensors leaves in an unfinished checkpoint when the process is killed."""
     return path.parent.name.startswith(".") and re.fullmatch(r"\.tmp\w{6}", path.name) is not None
 
 

@@ -58,7 +58,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
     headers_only: Annotated[bool, typer.Option("--headers-only", help="Decode nothing: misses broken files.")] = False,
     batch_duration: Annotated[
-        float, typer.Option(help="Seconds of a batch in training; groups with less audio are reported.")
+        float, typer.Option(help="Training batch duration in seconds; groups with less audio are reported.")
     ] = 50.0,
     max_shown: Annotated[int, typer.Option(help="Findings to print of each kind.")] = 10,
     num_threads: Annotated[int | None, typer.Option(help="That read audio; default: one a core.", min=1)] = None,
@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def _write_any_text() -> None:
-    """Shows characters that the terminal does not have as `\\u0159`, instead of failing after the work is done."""
+    """Escapes characters that the terminal cannot show (`\\u0159`), instead of failing after the work is done."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

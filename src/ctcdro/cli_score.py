@@ -145,7 +145,7 @@ def scores_shown(scores: Scores, intervals: Uncertainty[Interval] | None = None)
         results.print("No hypothesis names a language, so that LID is 0.")
     few = [language for language, one in scores.languages.items() if one.num_utterances < FEW_UTTERANCES]
     if few and intervals is not None:
-        results.print(f"Fewer than {FEW_UTTERANCES} utterances, so that intervals are only rough: {', '.join(few)}")
+        results.print(f"Fewer than {FEW_UTTERANCES} utterances, so intervals are only rough: {', '.join(few)}")
 
 
 def scores_table(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> Table:

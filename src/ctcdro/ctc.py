@@ -29,7 +29,7 @@ def ctc_losses(
     gradient, which is what this function returns.
 
     Lengths and labels are checked, because torch reads and writes out of bounds where they are wrong. Labels on a GPU
-    are checked there, and the host does not wait for the outcome.
+    are checked there, without making the host wait.
 
     Args:
         log_probs: (T, N, C) log probabilities, as from `log_softmax`.
@@ -77,7 +77,7 @@ def ctc_losses(
 
 
 def check_labels_async(targets: Tensor, target_lengths: Tensor, num_labels: int, blank: int) -> None:
-    """Rejects wrong labels where they are; the host does not wait, and the error comes with a later operation.
+    """Rejects wrong labels on their device. The host does not wait; a later operation raises the error.
 
     Args:
         targets: (N, S) or (sum of `target_lengths`,)
@@ -149,7 +149,7 @@ def _check_not_negative(losses: list[float], lowest: float) -> None:
 
 
 def _as_list(lengths: Tensor | list[int]) -> Tensor | list[int]:
-    """Lengths as a list, or as they are while they have no values; torch needs them on the host too."""
+    """Lengths as a list, or unchanged if they have no values yet; torch also needs them on the host."""
     if not isinstance(lengths, Tensor):
         return list(lengths)
     lengths = lengths.cpu()
@@ -157,7 +157,7 @@ def _as_list(lengths: Tensor | list[int]) -> Tensor | list[int]:
 
 
 def _can_read(tensor: Tensor) -> bool:
-    """Whether the host can read the values without waiting: in its own memory, and neither fake nor being traced."""
+    """Whether the host can read the values without waiting: they are in its memory, and neither fake nor traced."""
     return tensor.is_cpu and type(tensor) is Tensor and not torch.compiler.is_compiling()
 
 

@@ -78,7 +78,7 @@ def evaluate(
     path = Path(dataset or own or ".") / f"{split}.jsonl"
     if not path.is_file():
         raise ValueError(
-            f"{path}: no such file, seen from {Path.cwd()}; expected the manifest of split {split!r}. "
+            f"{path}: no such file (current folder: {Path.cwd()}); expected the manifest of split {split!r}. "
             + _other_splits(path.parent)
         )
     model, vocabulary = load(folder.model)
@@ -109,7 +109,7 @@ def evaluate(
     name = written_as(split, beam, None if is_own else path.parent)
     done = Evaluated(scores, folder.predictions(name), folder.scores(name))
     about = {"skipped": len(decoded.skipped)} | ({} if beam is None else {"beam_search": beam.settings})
-    with lock_folder(folder.path, wait=True):  # the scores are those of the predictions, whoever else evaluates
+    with lock_folder(folder.path, wait=True):  # so that scores and predictions match if several processes evaluate
         for path in (done.predictions_path, done.scores_path):
             path.parent.mkdir(exist_ok=True)
             remove_leftovers(path.parent)
@@ -127,7 +127,7 @@ def _other_splits(folder: Path) -> str:
 def written_as(split: str, beam: BeamSearch | None = None, other_dataset: Path | None = None) -> str:
     """The name under which `RunFolder` has predictions and scores of a split.
 
-    Results on another dataset have its name, so that they are not mistaken for those on the run's own.
+    Results on another dataset carry its name, to distinguish them from those on the run's own dataset.
 
     Example:
         >>> written_as("test"), written_as("test", other_dataset=Path("data/fleurs"))

@@ -16,13 +16,13 @@ class MissingExtraError(ImportError):
 
 @contextmanager
 def extra(name: str, user: str) -> Iterator[None]:
-    """Turns an `ImportError` of the block into one that says which extra to install.
+    """Turns an `ImportError` in the block into one that names the extra to install.
 
     Blocks nest: a command that imports a module names the command's own extra, not that of the module.
 
     Args:
         name: of the extra in pyproject.toml, such as "report".
-        user: what needs it, in the singular, to begin the message with.
+        user: what needs it, in the singular; the message begins with it.
 
     Raises:
         MissingExtraError: if the block raises an `ImportError`.

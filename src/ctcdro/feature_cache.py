@@ -137,7 +137,7 @@ def speech_dataset(
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether features are as long as their header says: a power cut can shorten files that are not flushed."""
+    """Whether a file has the length in its header: a power failure can truncate files that are not flushed."""
     try:
         with open(path, "rb") as file:
             np.lib.format.read_magic(file)

@@ -1,7 +1,7 @@
 """Files: lines with their numbers, so that errors can name the place; JSON from untrusted sources; atomic writes.
 
-A file that is written here gets its name when all of it is on the disk, or not at all: content is flushed before the
-rename, and the folder after it. `write_bytes_whole` alone does not flush.
+A file appears under its name only once all of it is on disk: the content is flushed before the rename, and the folder
+after it. Only `write_bytes_whole` does not flush.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ PathLike: TypeAlias = str | os.PathLike[str]
 # Bytes. A file without ends of lines, which may be packed a thousandfold, would otherwise take all the memory there is.
 LONGEST_LINE = 2**24
 
-# Of a file. A packed file of a few kilobytes can hold hundreds of millions.
+# Per file. A compressed file of a few kilobytes can hold hundreds of millions.
 MOST_BLANK_LINES = 1_000_000
 
 # Of JSON. Python ends where a thousand calls are within each other; so deep, a value could be read and not be shown.
 MOST_LEVELS = 100
 
-# Bytes of a JSON file, and values in it: an empty object takes three bytes in a file and 72 in memory.
+# Bytes per JSON file, and values in it: an empty object takes three bytes in a file and 72 in memory.
 LARGEST_JSON = 2**24
 MOST_VALUES = 1_000_000
 
-# What the names of unfinished files and folders end with; `folders.remove_leftovers` knows them by it.
+# Suffix of unfinished files and folders, by which `folders.remove_leftovers` finds them.
 UNFINISHED = ".ctcdro-new"
 
 
@@ -77,7 +77,7 @@ def numbered_bytes(path: PathLike) -> Iterator[tuple[int, bytes]]:
 def parse_json(text: str) -> Any:
     """The value that a text has in JSON.
 
-    It has at most `MOST_VALUES` values, which are counted by brackets and commas, also those within strings.
+    It has at most `MOST_VALUES` values, counted by brackets and commas, including those within strings.
 
     Example:
         >>> parse_json('{"a": [1, null]}')
@@ -174,7 +174,7 @@ def written_together(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
             files = [stack.enter_context(_text_file(unfinished)) for unfinished, _ in names]
             yield files
             wanted = [name for name, file in zip(names, files, strict=True) if not file.closed]
-        for unfinished, _ in wanted:  # a full disk shows here at the latest, before any file gets its name
+        for unfinished, _ in wanted:  # reports a full disk before any file is renamed
             flush_to_disk(unfinished)
         for unfinished, path in wanted:
             os.replace(unfinished, path)
@@ -186,17 +186,17 @@ def written_together(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
 
 
 def write_bytes_whole(path: PathLike, content: bytes) -> None:
-    """Writes a binary file that takes its name only when all is written.
+    """Writes a binary file under a temporary name and renames it when it is complete.
 
-    It is not flushed to the disk, which would take ten times as long for many small files. After a power cut the file
-    may be too short: callers must check the size, and be able to make it again.
+    It is not flushed to disk, which would take ten times as long for many small files. A power failure may truncate the
+    file: callers must check its size, and be able to write it again.
     """
     with _taking_its_name_last(path, flush=False) as unfinished:
         unfinished.write_bytes(content)
 
 
 def flush_to_disk(path: PathLike) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
+    """Waits until a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -223,7 +223,7 @@ def _taking_its_name_last(path: PathLike, flush: bool = True) -> Iterator[Path]:
 
 def _unfinished(path: PathLike) -> Path:
     path = Path(path)
-    return path.with_name(f".{path.name}.{uuid4().hex}{UNFINISHED}")  # machines may have processes of equal numbers
+    return path.with_name(f".{path.name}.{uuid4().hex}{UNFINISHED}")  # process ids may be equal on two machines
 
 
 def _text_file(path: Path) -> IO[str]:

@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, and folders that one process at a time may write."""
+"""Folders that are replaced atomically, and locks that allow one process at a time to write to a folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEFTOVER = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{32}}(?P<end>{re.escape(UNFINI
 
 @contextmanager
 def folder_written_whole(folder: PathLike) -> Iterator[Path]:
-    """A folder to write to, which takes its name, and the place of an earlier one, only when all is on the disk.
+    """A temporary folder to write to. It replaces `folder` once all of its content is on disk.
 
     Example:
         >>> import tempfile
@@ -63,9 +63,9 @@ def _remove(path: Path) -> None:
 
 
 def remove_leftovers(folder: PathLike) -> None:
-    """Removes what atomic writes of killed processes left in a folder; the caller must hold its lock.
+    """Removes temporary files of killed processes from a folder; the caller must hold its lock.
 
-    A folder that was moved aside gets its name back, unless its successor is there.
+    A folder that was moved aside gets its name back, unless its replacement exists.
     """
     for path in Path(folder).glob(".*"):
         if found := LEFTOVER.fullmatch(path.name):
@@ -77,10 +77,10 @@ def remove_leftovers(folder: PathLike) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Refuses a symbolic link in a folder that may come from a stranger: files elsewhere would be replaced or removed.
+    """Rejects a symbolic link in an untrusted folder: files elsewhere would be replaced or removed.
 
     Raises:
-        ValueError: naming the link and where it leads.
+        ValueError: names the link and its target.
     """
     if path.is_symlink():
         raise ValueError(
@@ -91,14 +91,14 @@ def refuse_link(path: Path) -> None:
 
 @contextmanager
 def lock_folder(folder: PathLike, *, wait: bool = False) -> Iterator[Path]:
-    """Makes a folder, and keeps other processes and threads that lock it out until the end of the block.
+    """Creates a folder, and locks it against other processes and threads until the end of the block.
 
-    The lock ends with the process, however that ends; the file `.lock` stays. After an error, a folder that was made
-    here, and that is empty, is removed again.
+    The lock is released when the process ends, even if it is killed; the file `.lock` stays. After an error, a folder
+    that this function created is removed if it is empty.
 
     Args:
         folder: the folder.
-        wait: until it is free, instead of refusing.
+        wait: whether to wait until the folder is free, instead of raising an error.
 
     Raises:
         ValueError: if another process holds it, or `.lock` is a symbolic link.
@@ -137,7 +137,7 @@ def _lock(folder: Path, wait: bool) -> Iterator[None]:
                     f"{folder}: another process is writing to this folder. Wait until it ends, or choose another one."
                 )
             if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), os.lstat(path)):
-                continue  # its last holder failed, and removed the folder
+                continue  # the last holder failed and removed the folder
             _held.add(file)
             try:
                 yield
@@ -147,7 +147,7 @@ def _lock(folder: Path, wait: bool) -> Iterator[None]:
 
 
 def _opened(path: Path, flags: int) -> IO[bytes]:
-    """The lock file. It is never written to: it may be a hard link to something of value."""
+    """The lock file. It is never written to: it may be a hard link to another file."""
     try:
         return open(path, "rb", opener=lambda path, _: os.open(path, flags | os.O_NOFOLLOW, 0o666))
     except OSError as error:
@@ -157,7 +157,7 @@ def _opened(path: Path, flags: int) -> IO[bytes]:
 
 
 def _is_taken(file: IO[bytes], wait: bool) -> bool:
-    """Takes a lock; False if another holds it."""
+    """Takes a lock; returns False if another process holds it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
@@ -165,11 +165,11 @@ def _is_taken(file: IO[bytes], wait: bool) -> bool:
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
             raise
-        logger.warning("%s: this file system has no locks. Let one process at a time write there.", file.name)
+        logger.warning("%s: this file system has no locks. Run only one process at a time in this folder.", file.name)
     return True
 
 
-# A lock is held until all copies of its file are closed. Workers that outlive a killed process must have none.
+# A lock is held until all copies of its file are closed, so workers that outlive a killed process must have none.
 _held: set[IO[bytes]] = set()
 
 

@@ -4,7 +4,7 @@
 
 What one can rely on: a task that is done is not begun again, and no two processes work on the same one, whoever started
 them. One that fails hinders no other. Ctrl-C, SIGTERM and SIGHUP reach all jobs as SIGTERM, and are waited for; a job
-that a cluster takes away is queued again. Whether a task is done is asked of the task, not of the job. A job of Slurm
+that a cluster takes away is queued again. The task itself, not the job, reports whether it is done. A Slurm job
 that leaves the queue without a result, for example after `scancel`, has failed.
 
 submitit hands a task over as a pickle in the folder of logs, which is read once, by the job it was written for.
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 POLL_EVERY = 0.3  # seconds
 SHARED_FILES_WITHIN = 15.0  # seconds, after which other machines have surely seen a file
-ASK_QUEUE_EVERY = 20.0  # seconds, so that many sweeps are no burden for Slurm
-GONE_AFTER = 60.0  # seconds out of the queue, after which a job without a result has failed
+ASK_QUEUE_EVERY = 20.0  # seconds, so that many sweeps do not overload Slurm
+GONE_AFTER = 60.0  # seconds after which a job that left the queue without a result counts as failed
 LINES_SHOWN = 6
 FOREVER = 30 * 24 * 60  # minutes
 EXPECTED = (ValueError, ImportError, OSError, FloatingPointError)  # what commands report as a message
@@ -99,7 +99,7 @@ class Failure:
     name: str
     log: Path
     last_lines: list[str]
-    """What the log ends with: the message of the error, without its traceback."""
+    """The last lines of the log: the error message, without its traceback."""
 
 
 @dataclass
@@ -267,7 +267,7 @@ class _SlurmQueue:
         self._missing_since: dict[str, float] = {}
 
     def gone(self, ids: Sequence[str]) -> set[str]:
-        """Jobs that have been out of the queue for `GONE_AFTER` seconds, by each answer that Slurm gave since."""
+        """Jobs that were absent from every answer of Slurm in the last `GONE_AFTER` seconds."""
         now = time.monotonic()
         if now - self._asked < ASK_QUEUE_EVERY:
             return set()
@@ -297,7 +297,7 @@ def _failure(task: Task, job: Job[None]) -> Failure:
 
 
 def _message(lines: Sequence[str]) -> list[str]:
-    """What a log ends with; after a traceback, the message alone.
+    """The last lines of a log; after a traceback, only the error message.
 
     Example:
         >>> _message(["Traceback (most recent call last):", '  File "a.py", line 1', "    open('b')", "OSError: no b"])
@@ -309,7 +309,7 @@ def _message(lines: Sequence[str]) -> list[str]:
     message = list(dropwhile(lambda line: line.startswith("    "), lines[frames[-1] + 1 :]))
     kind, sign, first = (message or [""])[0].partition(": ")
     if sign and (kind.startswith("ctcdro.") or issubclass(getattr(builtins, kind, object), EXPECTED)):
-        message[0] = first  # of other errors, the kind says more than the message
+        message[0] = first  # other errors keep their type, which explains more than the message
     return message[-LINES_SHOWN:]
 
 

@@ -395,7 +395,7 @@ class Scores:
         return [language for language, rate in self.rates(name).items() if worst and rate == worst[1]]
 
     def worst_label(self, name: str = "cer") -> str:
-        """The languages that share the worst rate, for tables; of more than three, how many.
+        """The languages that share the worst rate, for tables; their number if there are more than three.
 
         Example:
             >>> from ctcdro.transcripts import Prediction
@@ -407,7 +407,7 @@ class Scores:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every hypothesis is empty, as that of a model which predicts only blanks."""
+        """Whether every hypothesis is empty, as for a model that predicts only blanks."""
         characters = self.together.characters
         return bool(characters.reference and characters.deletions == characters.reference and not characters.insertions)
 

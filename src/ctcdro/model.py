@@ -154,8 +154,8 @@ class Recogniser(nn.Module):
             visible = {path.name for path in Path(folder).iterdir() if not path.name.startswith(".")}
             if others := visible - {CONFIG, WEIGHTS, VOCABULARY}:
                 raise ValueError(
-                    f"{folder}: not replaced, since it also has {', '.join(sorted(others)):.200}. Move that, or give "
-                    "another name."
+                    f"{folder}: not replaced, because it also has {', '.join(sorted(others)):.200}. Move "
+                    "these files, or choose another folder."
                 )
         with folder_written_whole(folder) as unfinished:
             save_tensors(self.state_dict(), unfinished / WEIGHTS)

@@ -11,11 +11,11 @@ rely on:
 
 * `weights` is on the simplex and carries no gradient;
 * `state_dict()` holds all that later updates depend on, as tensors only: a run restored at any batch continues exactly;
-* a loss of +inf, a transcript that does not fit its frames, is skipped: it takes no part in the update, the value or
-  the gradient, and is counted in `num_skipped`;
-* a loss of NaN or -inf reaches the returned value, so that a diverged model never looks like a good one. It does not
-  reach the weights, so a step that is dropped because of it leaves the objective intact, on every rank;
-* in evaluation mode the result is the plain sum without +inf, and nothing moves;
+* a loss of +inf, from a transcript that does not fit its frames, is skipped: it is excluded from the update, the value
+  and the gradient, and counted in `num_skipped`;
+* a loss of NaN or -inf is returned, so that a diverged model never looks like a good one. It does not change the
+  weights, so a step that is skipped because of it leaves the objective intact, on every rank;
+* in evaluation mode the result is the plain sum without +inf, and the weights do not change;
 * where `torch.distributed` runs, losses are pooled over its ranks and all ranks hold the same weights, bit for bit.
   Ranks must therefore call the objective equally often in training mode; the samplers of `ctcdro.sampling` see to that;
 * the host never waits for the device.
@@ -50,7 +50,7 @@ from .weights import (
 
 Reduction: TypeAlias = Literal["sum", "mean"]
 
-# Group numbers, or their names where the objective knows them.
+# Group numbers, or names if the objective was created with `group_names`.
 Groups: TypeAlias = Tensor | Sequence[int] | Sequence[str]
 
 # Once this many sums are pending per group, on average, a group without any is reported as absent.
@@ -129,8 +129,8 @@ def ctc_dro(
         step_size: eta_q of the paper, which tries 1e-3 and 1e-4.
         smoothing: alpha of the paper, which tries 0.1, 0.5 and 1.
         reduction: "sum" is the paper's. "mean" divides the result by the number of losses that were not skipped, as
-            the authors' code does; weights see the sum all the same. With batches of unequal size these are two
-            different algorithms.
+            the authors' code does; the weights are updated from the sum in either case. With batches of unequal size
+            these are two different algorithms.
         loss_scales: one for each group; the update of the weights sees a group's loss times its scale, the gradient
             does not. Not in the paper. In batches of one duration, groups are compared by their loss a second; with
             `scales_per_label` they are compared by their loss a label.
@@ -201,7 +201,7 @@ class CTCDROLoss(nn.Module):
     """CTC-DRO in the place of `torch.nn.CTCLoss`: the same arguments, and the group of each utterance.
 
     There is no `zero_infinity`: an utterance whose transcript does not fit into its frames is always skipped, and
-    counted in `num_skipped`. Call `eval()` before validation, as you do for the model; otherwise the weights move.
+    counted in `num_skipped`. Call `eval()` before validation, as you do for the model; otherwise the weights change.
 
     Args:
         num_groups, step_size, smoothing, reduction, group_names, process_group, loss_scales: as for `ctc_dro`.
@@ -365,12 +365,12 @@ class Objective(nn.Module, ABC):
             return numbers if numbers.numel() else numbers.to(torch.int64)
         if self.group_names is None:
             raise ValueError(
-                f"`groups` has names ({names[0]!r}, ...), but this objective does not know them. Create it with "
+                f"`groups` has names ({names[0]!r}, ...), but this objective has no group names. Create it with "
                 "`group_names`, or pass group numbers."
             )
         number_of = {name: number for number, name in enumerate(self.group_names)}
         unknown = [name for name in groups if name not in number_of]
-        if unknown and self.training:  # in evaluation, groups play no part
+        if unknown and self.training:  # evaluation does not use groups
             raise ValueError(
                 f"`groups` has {unknown[0]!r}, which is not in `group_names`: {', '.join(self.group_names)}."
             )
@@ -427,7 +427,7 @@ class Objective(nn.Module, ABC):
         return torch.tensor(list(json.dumps(self.group_names).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Nothing to do: `_refuse_bad_state` has seen that the names are ours."""
+        """Nothing to do: `_refuse_bad_state` has checked the names."""
 
 
 class ERM(Objective):
@@ -504,7 +504,7 @@ def _is_distributed() -> bool:
 
 
 def _refuse_bad_state(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Runs before a state is loaded, so that a state that is refused leaves the objective as it is."""
+    """Runs before a state is loaded, so that a rejected state leaves the objective unchanged."""
     assert isinstance(module, Objective)
     if f"{prefix}log_weights" not in state_dict:
         return  # not ours to report: PyTorch lists missing keys

@@ -84,7 +84,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         numbers = shard(len(plan), rank, world_size, self._start)
         for number in numbers:
             self._num_taken += 1
-            self._has_finished = number == numbers[-1]  # a loop that counts its batches never asks for one more
+            self._has_finished = number == numbers[-1]  # a loop that counts its batches never requests one more
             yield plan[number % len(plan)]
 
     def _warn_of_repeated_epoch(self) -> None:

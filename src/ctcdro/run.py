@@ -1,6 +1,6 @@
 """The parts of a run: how they are made, saved, and brought back.
 
-A checkpoint holds everything that a restart needs and the configuration does not specify: model, optimiser, objective,
+A checkpoint holds everything that a restart needs and the configuration does not specify: model, optimizer, objective,
 position in the data, and the numbers of `Progress`. Random numbers need no state: each step seeds the generators.
 """
 

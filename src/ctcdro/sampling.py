@@ -69,7 +69,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         group_names: the name of each group, in the order of their numbers, for warnings and errors.
 
     An epoch has as many batches as one pass over all the audio needs, rounded to equal shares. An utterance longer than
-    `batch_duration` is a batch of its own. A group with less audio than one batch is repeated, or stays short with
+    `batch_duration` forms its own batch. A group with less audio than one batch is repeated, or stays short with
     `balance=1`. Both are logged as warnings.
 
     Example:

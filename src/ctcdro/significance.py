@@ -1,9 +1,9 @@
 """Confidence intervals of error rates, and tests of differences between two systems.
 
 `confidence_intervals` and `compare` describe the sampling of test utterances: the utterances of a language are
-independent draws, and their number is fixed. Two systems are compared utterance by utterance, so that what is hard for
-both cancels out. Variation between training runs is another matter: train with several seeds, then use `over_runs` and
-`paired_t_test`.
+independent draws, and their number is fixed. Two systems are compared utterance by utterance, so that their shared
+difficulty cancels out. Variation between training runs is another matter: train with several seeds, then use
+`over_runs` and `paired_t_test`.
 
 A rate is a ratio of sums, errors over weights. Its standard error is that of the residuals, errors - rate * weights. A
 few utterances that are very wrong make the ratio skewed. So t = (estimate - truth) / (standard error) is transformed
@@ -42,7 +42,7 @@ from .metrics import RATES, Counts, Floats, Integers, Scores
 SCREENING_LEVEL = 0.05
 """A language may be the worst unless a test at this level, divided by the number of languages, finds it better."""
 AGREEMENT_LEVEL = 0.2
-"""Languages change alike unless a test at this level finds that their differences differ."""
+"""Languages change by the same amount unless a test at this level rejects it."""
 _NUM_DRAWS = 2000
 
 # Number, sum and sum of squares of pseudo-utterances: two right and two wrong; one better and one worse.
@@ -212,12 +212,12 @@ class _Estimate:
 
     value: Floats
     center: Floats
-    """Of the distribution; it differs from the value where pseudo-utterances were added."""
+    """Center of the distribution; it differs from the value where pseudo-utterances were added."""
     variance: Floats
     third: Floats
     """Third cumulant, corrected for random weights."""
     degrees: Floats
-    """Of freedom of the variance."""
+    """Degrees of freedom of the variance."""
 
     def __mul__(self, sign: int) -> _Estimate:
         return _Estimate(sign * self.value, sign * self.center, self.variance, sign * self.third, self.degrees)
@@ -226,7 +226,7 @@ class _Estimate:
         return _Estimate(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def total(self, weights: Floats) -> _Estimate:
-        """A weighted sum of independent estimates, over the last axis; degrees of freedom as Welch has them."""
+        """A weighted sum of independent estimates, over the last axis; with Welch's degrees of freedom."""
         variances = weights**2 * self.variance
         variance = variances.sum(axis=-1)
         spread = (variances**2 / self.degrees).sum(axis=-1)
@@ -239,7 +239,7 @@ class _Estimate:
         )
 
     def limits(self, tail: float) -> tuple[Floats, Floats]:
-        """Lower and upper limits, each of which the truth is beyond with probability `tail`."""
+        """Lower and upper limits; the truth is beyond each of them with probability `tail`."""
         reach = _student_of_normal(_NORMAL.inv_cdf(1 - tail), self.degrees)
         deviation, skewness = np.sqrt(self.variance), self._skewness()
         lower = self.center - deviation * _unskewed(reach, skewness)
@@ -263,7 +263,7 @@ class _Estimate:
 
 
 def _ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """0 where the denominator is."""
+    """The quotient; 0 where the denominator is 0."""
     numerator, denominator = np.broadcast_arrays(numerator, denominator)
     return np.divide(numerator, denominator, out=np.zeros(numerator.shape), where=denominator > 0)
 
@@ -274,7 +274,7 @@ def _skewed(t: Floats, skewness: Floats) -> Floats:
 
 
 def _unskewed(g: Floats, skewness: Floats) -> Floats:
-    """The t of which `_skewed` is g."""
+    """The inverse of `_skewed`."""
     is_skewed = np.abs(skewness) > 1e-9
     safe = np.where(is_skewed, skewness, 1.0)
     return np.where(is_skewed, 3 * (np.cbrt(1 + safe * (g - safe / 6)) - 1) / safe, g)
@@ -355,7 +355,7 @@ class _Data:
         rate = errors / weights
         residuals = self.errors - rate[self.language] * self.weights
         squares, cubes, products = (self._sums(one) for one in (residuals**2, residuals**3, residuals * self.weights))
-        # One utterance has no deviation of its own; a rate between 0 and 1 has one half at most.
+        # The deviation cannot be estimated from one utterance; that of a rate between 0 and 1 is at most one half.
         variance = np.where(numbers > 1, squares * numbers / np.maximum(numbers - 1, 1) / weights**2, 0.25)
         skewness = _ratio(cubes, squares**1.5) - 3 * _ratio(products, np.sqrt(squares) * weights)
         return _Estimate(rate, rate, variance, skewness * variance**1.5, self._degrees())
@@ -392,7 +392,7 @@ class _Data:
         return _Estimate(total / number, center, np.maximum(variance, 0), zero, zero + np.inf)
 
     def _degrees(self) -> Floats:
-        """Of the variance, as Satterthwaite has them for deviations that grow with the weights."""
+        """Satterthwaite's degrees of freedom of the variance, for deviations that grow with the weights."""
         effective = self._sums(self.weights**2) ** 2 / self._sums(self.weights**4)
         return np.where(self._numbers() > 1, np.maximum(effective - 1, 1.0), np.inf)
 
@@ -407,7 +407,7 @@ def _highest(estimates: _Estimate, confidence: float) -> tuple[float, float]:
     """Limits of the highest true figure of any language.
 
     The upper limit is the highest of the upper limits of languages: too low only if that of the true worst language
-    is. The lower limit is the highest of the lower limits of the candidates. Each candidate may bring it above the
+    is. The lower limit is the highest of the lower limits of the candidates. Each candidate may raise it above the
     truth, so that all of them together get the error that both limits of a single language have. With several
     candidates of about the same rate the upper limit is hardly ever too low; with one, each limit gets half.
     """
@@ -432,9 +432,9 @@ def _highest_difference(
     """Limits and two-sided p-value of the highest figure of the second system minus that of the first.
 
     It is a difference between the figure of one language and that of another, or of the same. If all candidates change
-    alike, it does not matter which languages these are, and `_tied` has the limits. Otherwise limits are over all pairs
-    of candidates (see `_over_pairs`), which errs on the safe side; so are those of shares, whose few different values
-    make everything look alike.
+    by the same amount, it does not matter which languages these are, and `_tied` computes the limits. Otherwise limits
+    cover all pairs of candidates (see `_over_pairs`), which errs on the safe side. So do those of shares, which have
+    too few different values to show that candidates differ.
     """
     candidates = _candidates(first) | _candidates(second)
     if not is_share and candidates.sum() > 1 and _agree(paired[candidates]):
@@ -458,7 +458,7 @@ def _agree(differences: _Estimate) -> bool:
 def _tied(
     first: _Estimate, second: _Estimate, paired: _Estimate, candidates: npt.NDArray[np.bool_], confidence: float
 ) -> tuple[float, float, float]:
-    """Limits and p-value if all candidates change alike, by simulating the highest of candidates that are equal."""
+    """Limits and p-value if all candidates change by the same amount; simulates the highest of equal candidates."""
     variances = first.variance[candidates], second.variance[candidates]
     covariance = (variances[0] + variances[1] - paired.variance[candidates]) / 2
     # The symmetric root of each covariance matrix, and draws in both orders: exchanged systems give the opposite.
@@ -500,7 +500,7 @@ def _over_pairs(
 
 
 def _tail(error: float, number: int) -> float:
-    """The error of one limit of each candidate: half of it for a single one, else all of it, divided among them."""
+    """The error of one limit of each candidate: half of it for a single one, otherwise an equal part of it."""
     return error / 2 if number == 1 else 1 - (1 - error) ** (1 / number)
 
 

@@ -59,7 +59,7 @@ class SweepFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether another configuration would spoil something: a run that would be resumed."""
+        """Whether another configuration would conflict with a run that would be resumed."""
         from .checkpoints import has_checkpoints  # imports torch
 
         runs = map(RunFolder, self.runs.glob("*"))
@@ -183,9 +183,9 @@ def sweep(config: SweepConfig, out: PathLike, place: Place | None = None, watch:
         watch: is told how far it is.
 
     Raises:
-        ValueError: if `out` has a sweep of another configuration that has trained something, another process is writing
-            to it, the dataset lacks a split, or `place` has what is not there; if runs on this CPU ask for bfloat16,
-            and it does not work there.
+        ValueError: if `out` has a sweep of another configuration that has trained something; if another process is
+            writing to it; if the dataset lacks a split; if `place` asks for something unavailable; or if runs on this
+            CPU ask for bfloat16 and it does not work.
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped, with their checkpoints.
     """
     place = place or Place()

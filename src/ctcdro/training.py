@@ -56,7 +56,7 @@ def train(config: Config, out: PathLike, watch: Watch = lambda record: None, tra
         track: shows what is done before the first step.
 
     Raises:
-        ValueError: if `out` has a finished run, or one of another configuration, or another process is at work there;
+        ValueError: if `out` has a finished run or one of another configuration; if another process is writing to it;
             if the configuration asks for bfloat16 on a CPU where it does not work.
         FloatingPointError: if the gradient is not finite, before it does harm.
         OSError: if another process of the run is gone, or a worker that reads audio.
@@ -138,7 +138,7 @@ def train_step(run: Run) -> dict[str, Any]:
 
 
 def losses_of(run: Run, batch: Batch) -> Tensor:
-    """(B,) losses of a batch, normalised as configured. The host does not wait for the device."""
+    """(B,) losses of a batch, normalized as configured. The host does not wait for the device."""
     output = run.forward(batch.audio, batch.num_samples)
     losses = run.recogniser.losses(output, batch.targets, batch.num_labels)
     if run.config.objective.normalise == "frames":
@@ -188,7 +188,7 @@ def validate(run: Run, watch: Watch) -> None:
 def _seed_step(run: Run) -> None:
     """Makes the random numbers of a step a function of the seed, the step and the process.
 
-    Whatever was drawn before, by validation or while the feature cache was filled, then has no effect on training.
+    Numbers drawn earlier, by validation or while the feature cache was filled, then do not affect training.
     """
     entropy = [run.config.seed, run.progress.step, run.accelerator.process_index]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))

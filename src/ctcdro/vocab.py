@@ -60,7 +60,7 @@ _SPOKEN = _Spoken()
 
 
 def _says_nothing(character: str) -> bool:
-    """Punctuation, control characters, marks of text direction, and what stands for the space among labels."""
+    """Punctuation, control characters, text direction marks, and the label that stands for the space."""
     return (
         unicodedata.category(character) in ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Cc", "Cs")
         or character in BIDI_CONTROLS

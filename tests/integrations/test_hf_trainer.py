@@ -288,7 +288,7 @@ def test_a_checkpoint_that_was_not_completely_written_is_skipped(tmp_path, damag
     (last / "trainer_state.json").unlink()
     rest = make_trainer(tmp_path, **options)
     rest.train(resume_from_checkpoint=True)
-    assert f"Skipping {last}: it was not completely written" in caplog.text
+    assert f"Skipping {last}: the checkpoint is incomplete" in caplog.text
     assert rest.batches == whole.batches[6:]
     assert torch.equal(parameters(rest.model), parameters(whole.model))
 

@@ -480,7 +480,7 @@ def test_workers_that_each_read_the_whole_stream_are_reported_once(
     log = tmp_path / "log.txt"
     log_to_file = functools.partial(add_log_file, log)
     list(DataLoader(wrapped, batch_size=None, num_workers=num_workers, worker_init_fn=log_to_file))
-    assert log.read_text().count("2 workers each read the whole stream; every cut comes 2 times") == num_warnings
+    assert log.read_text().count("2 workers each read the whole stream; every cut occurs 2 times") == num_warnings
 
 
 def add_log_file(path: Path, worker: int) -> None:

@@ -52,7 +52,7 @@ MOST_SAMPLES = 2**29
 # What libsndfile says where a header does not tell the number of frames, as that of a FLAC file written to a pipe.
 UNKNOWN = 2**63 - 1
 
-# Of full scale. Samples of floating point may exceed it by a few decibels; these have another scale, or are garbage.
+# Relative to full scale. Floating-point samples may exceed it by a few decibels; larger ones are mis-scaled or garbage.
 LOUDEST = 8.0
 
 _REMEDY = "Replace the file, or take it out of the manifest."

@@ -168,7 +168,7 @@ def _stored(audio: Any, folder: Path, id: str) -> str | None:
     # Ids may have any characters, and come twice; files of other content have other names.
     stem = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:80]
     path = folder / f"{stem}-{hashlib.sha256(audio['bytes']).hexdigest()[:12]}{_suffix(audio)}"
-    if not path.exists() or path.stat().st_size != len(audio["bytes"]):  # cut short by a power failure
+    if not path.exists() or path.stat().st_size != len(audio["bytes"]):  # truncated by a power failure
         folder.mkdir(parents=True, exist_ok=True)
         write_bytes_whole(path, audio["bytes"])
     return str(path)

@@ -104,11 +104,11 @@ class Known:
         self.without_group: dict[str, Places] = defaultdict(Places)
         """Why they have none."""
         self.group_places: dict[str, Places] = defaultdict(Places)
-        """Of the training utterances."""
+        """Where the training utterances of each group are."""
         self.places: dict[str, dict[str, Places]] = defaultdict(lambda: defaultdict(Places))
-        """By language and split."""
+        """Where the utterances of each language and split are."""
         self.paces: dict[str, Pace] = {}
-        """By language; only after `settle`, and only where there are enough utterances."""
+        """The pace of each language with enough utterances; filled by `settle`."""
         self._samples: dict[str, PaceSample] = defaultdict(PaceSample)
         self.languages: set[str] = set()
         self.trained_languages: set[str] = set()

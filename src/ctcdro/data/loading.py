@@ -5,10 +5,9 @@
         log_probs, num_frames = model(batch.audio, batch.num_samples)
         loss = criterion(log_probs, batch.targets, num_frames, batch.num_labels, batch.groups)  # CTCDROLoss
 
-What one can rely on: batches come in the order of the sampler, and hold the same numbers with any number of workers.
-Loading uses no random numbers and leaves torch's global generator unchanged. A file that cannot be read stops the loop
-with an `AudioError` that begins with the line of the manifest and the name of the file; or is left out and reported in
-`Batch.skipped`.
+Guarantees: batches follow the order of the sampler, and hold the same numbers with any number of workers. Loading uses
+no random numbers and leaves torch's global generator unchanged. A file that cannot be read stops the loop with an
+`AudioError` that begins with the manifest line and the file name, or is skipped and reported in `Batch.skipped`.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ OnFault: TypeAlias = Literal["stop", "skip"]
 
 
 def check_audio_exists(manifests: Iterable[Manifest]) -> None:
-    """Looks up all audio files, so that a missing one stops a run before its first step; none is opened.
+    """Checks that all audio files exist, so that a missing one stops a run before its first step; opens none.
 
     Raises:
-        AudioError: naming the first missing file with its line, and how many utterances have none.
+        AudioError: names the first missing file with its line, and the number of utterances without audio.
     """
     missing = [
         (manifest.where(number), utterance.audio_filepath)
@@ -334,8 +333,8 @@ def load_batches(
         num_workers=num_workers,
         prefetch_factor=prefetch_factor if num_workers else None,
         pin_memory=pin_memory,
-        # Every iterator draws a seed for its workers. From the global generator, it would shift the random numbers of
-        # training wherever an iterator is created: with a resumed run, in the middle of an epoch.
+        # Every iterator draws a seed for its workers. Drawn from the global generator, it would shift the random
+        # numbers of training whenever an iterator is created: in a resumed run, in the middle of an epoch.
         generator=torch.Generator(),
         worker_init_fn=_heed_the_parent_alone,
     )

@@ -8,8 +8,8 @@ headers of the audio, never decoding it, applies a text profile and a limit of l
     dataset.json                         reader and options
 
 Each file is written whole, and none takes its name before all is read: what was there before is replaced at the end, or
-stays. A second process that prepares the same folder meanwhile is refused. The order is that of the corpus. Utterances
-are written as they come: of each no more is kept than a digest of its id, so that a corpus may have any number of them.
+stays. A second process that prepares the same folder at the same time is rejected. Utterances keep the order of the
+corpus, and are written as they are read: only a digest of each id stays in memory, so a corpus may have any size.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: boo
 
 
 def write_dataset(out: PathLike, about: Mapping[str, Any], manifests: Mapping[str, Manifest]) -> None:
-    """Writes a dataset, in place of one that is there; the caller must hold the folder's lock."""
+    """Writes a dataset and replaces an existing one; the caller must hold the folder's lock."""
     with _written(Path(out), about) as dataset:
         for split, manifest in manifests.items():
             for utterance in manifest:

@@ -289,7 +289,7 @@ def _write(path: str, samples: npt.NDArray[np.int16]) -> None:
 
 
 def num_samples(path: Path) -> int | None:
-    """The number of samples of an audio file made here; None if there is none, or it was cut short."""
+    """The number of samples of a rendered audio file; None if it is missing or truncated."""
     try:
         with wave.open(str(path), "rb") as file:
             number = file.getnframes()

@@ -1,4 +1,4 @@
-"""What is in a dataset, by language: the paper's table of datasets, and how long texts take to say."""
+"""Contents of a dataset per language: the paper's table of datasets, and the typical duration of a text."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..utterance import Utterance
 # Utterances of which the sizes are kept, before their means and squares are added to those of others.
 UTTERANCES_AT_A_TIME = 1024
 
-# With fewer utterances, a single wrong one could bend the line of `Pace`.
+# With fewer utterances, a single wrong one could distort the line of `Pace`.
 MIN_UTTERANCES_FOR_PACE = 20
 
-# Utterances of a language that its pace is measured on; medians of more differ by a few per cent.
+# Utterances per language that its pace is estimated from; medians of more differ by a few percent.
 MOST_FOR_PACE = 2048
 
 
@@ -138,10 +138,10 @@ class LanguageTotals:
 
 
 class Pace(NamedTuple):
-    """How long the texts of a language take to say: `base` seconds, and `per_character` for each character.
+    """The duration of texts in a language: `base` seconds, plus `per_character` for each character.
 
-    Short utterances have fewer characters per second than long ones, because of the silence around the speech, so one
-    rate for all of them would not do.
+    Short utterances have fewer characters per second than long ones, because of the silence around the speech, so a
+    single rate would not fit.
     """
 
     base: float
@@ -151,7 +151,7 @@ class Pace(NamedTuple):
     def fit(cls, num_characters: npt.ArrayLike, seconds: npt.ArrayLike) -> Pace | None:
         """Tukey's resistant line: through the medians of the shortest and of the longest third of the texts.
 
-        Wrong durations or texts have no effect on it as long as they are fewer than one in six.
+        Wrong durations or texts do not affect it if they are fewer than one in six.
 
         Returns:
             None if there are fewer than `MIN_UTTERANCES_FOR_PACE` utterances with text.
@@ -179,7 +179,7 @@ class Pace(NamedTuple):
 
 
 class PaceSample:
-    """Every n-th of the utterances that are added, with the smallest power of two for which they are few enough."""
+    """Keeps every n-th added utterance, where n is the smallest power of two that keeps few enough."""
 
     def __init__(self) -> None:
         self._sizes = array("d")  # characters and seconds in turn
@@ -187,7 +187,7 @@ class PaceSample:
         self._stride = 1
 
     def add(self, utterance: Utterance) -> None:
-        """Takes the utterance, if it is its turn."""
+        """Keeps the utterance if it is an n-th one."""
         if self._num_added % self._stride == 0:
             self._sizes.extend((len(utterance.text), utterance.duration))
             if len(self._sizes) > 2 * MOST_FOR_PACE:
@@ -196,7 +196,7 @@ class PaceSample:
         self._num_added += 1
 
     def pace(self) -> Pace | None:
-        """The pace of the utterances that were taken."""
+        """The pace of the utterances that were kept."""
         return Pace.fit(self._sizes[::2], self._sizes[1::2])
 
 

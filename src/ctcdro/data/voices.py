@@ -90,7 +90,7 @@ VARIANTS = ("m1", "f2", "m3", "f4", "klatt4", "f5", "m7", "Annie")
 
 
 def likely_code(language: str) -> str:
-    """The ISO 639-3 code that a code, a tag or an English name stands for; itself in lower case if it is none.
+    """The ISO 639-3 code for a code, a tag or an English name; the name itself in lower case if it is unknown.
 
     Example:
         >>> [likely_code(language) for language in ("ces", "cs", "CS_cz", "Czech", "zh-HK", "lang1")]
@@ -107,23 +107,23 @@ def likely_code(language: str) -> str:
 
 
 def check_languages(codes: Iterable[str]) -> None:
-    """Refuses languages for which no speech can be made.
+    """Rejects languages for which no speech can be synthesized.
 
     Example:
         >>> check_languages(["cs", "ko", "fra"])
         Traceback (most recent call last):
-        ValueError: No speech can be made for 'cs', 'ko'. Did you mean ces, kor? There are: ara, ben, ...
+        ValueError: Cannot synthesize speech for 'cs', 'ko'. Did you mean ces, kor? Supported: ara, ben, ...
         >>> check_languages(["khm"])
         Traceback (most recent call last):
-        ValueError: No speech can be made for 'khm': eSpeak NG has no voice for Khmer. There are: ara, ben, ...
+        ValueError: Cannot synthesize speech for 'khm': eSpeak NG has no voice for Khmer. Supported: ara, ben, ...
     """
     unknown = [code for code in codes if code not in LANGUAGES]
     if unknown:
         reasons = "; ".join(REFUSED[code] for code in unknown if code in REFUSED)
         meant = [code for code in dict.fromkeys(map(likely_code, unknown)) if code in LANGUAGES]
         raise ValueError(
-            f"No speech can be made for {', '.join(map(repr, unknown))}{': ' if reasons else ''}{reasons}."
-            f"{' Did you mean ' + ', '.join(meant) + '?' if meant else ''} There are: {', '.join(LANGUAGES)}."
+            f"Cannot synthesize speech for {', '.join(map(repr, unknown))}{': ' if reasons else ''}{reasons}."
+            f"{' Did you mean ' + ', '.join(meant) + '?' if meant else ''} Supported: {', '.join(LANGUAGES)}."
         )
 
 
@@ -135,7 +135,7 @@ def find_language(code: str) -> Language:
         'Czech'
 
     Raises:
-        ValueError: if no speech can be made for it.
+        ValueError: if no speech can be synthesized for it.
     """
     check_languages([code])
     return LANGUAGES[code]

@@ -43,7 +43,7 @@ from ..sampling import LengthMatchedBatchSampler
 from ..utterance import Groups, Manifest, Utterance
 from .clipping import warn_of_clipping
 
-with extra("espnet", "Besides ESPnet itself (pip install espnet), its integration"):
+with extra("espnet", "In addition to ESPnet itself (pip install espnet), the ESPnet integration"):
     from espnet2.asr.ctc import CTC
     from espnet2.asr.espnet_model import ESPnetASRModel
     from espnet2.fileio.read_text import load_num_sequence_text, read_2columns_text
@@ -164,7 +164,7 @@ class Settings:
 def _warn_of_clipping(args: argparse.Namespace, settings: Settings) -> None:
     warn_of_clipping(
         logging.getLogger(),
-        getattr(args, "grad_clip", None),  # a model that is loaded has none
+        getattr(args, "grad_clip", None),  # absent for a loaded model
         getattr(args, "accum_grad", 1),
         len(settings.groups),
         limit_option="grad_clip",

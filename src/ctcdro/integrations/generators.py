@@ -59,13 +59,13 @@ def save_generators(device: torch.device) -> list[dict[str, Any]]:
 def restore_generators(states: list[dict[str, Any]], device: torch.device) -> None:
     """Sets the generators of this process to what `save_generators` returned.
 
-    States of another number of processes are not used, which is logged.
+    States of another number of processes are ignored, with a warning.
     """
     world_size = torch.distributed.get_world_size() if _is_distributed() else 1
     if len(states) != world_size:
         logger.warning(
             f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size}; "
-            "dropout and augmentation draw other numbers than without the restart."
+            "random numbers of dropout and augmentation will differ from those of an uninterrupted run."
         )
         return
     set_generator_state(states[torch.distributed.get_rank() if _is_distributed() else 0], device)

@@ -17,7 +17,7 @@ Guarantees:
 * batches are those of the sampler: accelerate neither shards, evens, dispatches nor shuffles them;
 * a checkpoint holds the state of the objective and the position of the sampler: a run that resumes from it continues
   with the same batches and the same weights, without reading the data of finished batches;
-* a checkpoint that was not completely written is never resumed from;
+* an incomplete checkpoint is never resumed from;
 * evaluation does not change the weights; its loss is the mean of the plain losses;
 * a NaN loss is never hidden, neither in training nor in evaluation.
 """
@@ -80,7 +80,7 @@ SETTINGS: dict[str, tuple[Any, str]] = {
 
 
 def last_checkpoint(folder: str | Path) -> str | None:
-    """The latest checkpoint in a folder that was completely written; None if there is none.
+    """The latest complete checkpoint in a folder; None if there is none.
 
     `transformers.trainer_utils.get_last_checkpoint` returns the latest folder even if the process was killed while it
     wrote it. The Trainer writes `trainer_state.json` last, so a checkpoint without it is incomplete.
@@ -100,7 +100,7 @@ def last_checkpoint(folder: str | Path) -> str | None:
         try:
             json.loads((path / TRAINER_STATE_NAME).read_text())
         except (OSError, ValueError):
-            logger.warning(f"Skipping {path}: it was not completely written. Remove it to silence this warning.")
+            logger.warning(f"Skipping {path}: the checkpoint is incomplete. Remove it to silence this warning.")
         else:
             return str(path)
     return None
@@ -223,10 +223,10 @@ class RobustTrainer(Trainer):
             objective.group_names,
             vocab_size=getattr(getattr(self.model, "config", None), "vocab_size", None),
         )
-        self.model_accepts_loss_kwargs = False  # otherwise labels are counted, and counts exchanged, for nothing
+        self.model_accepts_loss_kwargs = False  # otherwise the Trainer counts labels needlessly
         self._first_state = {name: value.clone() for name, value in objective.state_dict().items()}
         self._sums = objective.pending.new_zeros(2, objective.num_groups, device=self.args.device)
-        """(2, G): since the last log, the sum of the plain losses of each group, and how many they are."""
+        """(2, G): the sum and the number of plain losses of each group since the last log."""
         self._check_settings()
         self._check_data()
         self._warn_of_unused_losses()
@@ -320,7 +320,7 @@ class RobustTrainer(Trainer):
             worker_init_fn=partial(
                 seed_worker, num_workers=self.args.dataloader_num_workers, rank=self.args.process_index
             ),
-            generator=torch.Generator(),  # otherwise each pass draws a number from the generator of dropout
+            generator=torch.Generator(),  # otherwise each pass draws from the generator that dropout uses
             seed=self.args.seed,
         )
 
@@ -338,7 +338,7 @@ class RobustTrainer(Trainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As of `Trainer`; a checkpoint restores the objective and the sampler, too.
 
-        `True` resumes from `last_checkpoint(output_dir)`, which skips checkpoints that were not completely written.
+        `True` resumes from `last_checkpoint(output_dir)`, which skips incomplete checkpoints.
         """
         if self.model_init is not None:  # a new model each time, as in a search: so are the weights
             self.objective.load_state_dict(self._first_state)
@@ -502,7 +502,7 @@ class RobustTrainer(Trainer):
         if self.args.per_device_train_batch_size != type(self.args).per_device_train_batch_size:
             logger.warning(
                 f"`per_device_train_batch_size` is {self.args.per_device_train_batch_size}, but is ignored: "
-                "`batch_sampler` sets the size of batches. The Trainer's own counts of samples do not know this."
+                "`batch_sampler` sets the size of batches. The Trainer's own sample counts are therefore wrong."
             )
         is_generating = getattr(self.args, "predict_with_generate", False)
         if isinstance(self.compute_metrics, ErrorRates) and self._has_decoder and not is_generating:
@@ -543,7 +543,7 @@ class RobustTrainer(Trainer):
             self._check_order(column, groups)
 
     def _check_order(self, column: Iterable[Any], groups: Any) -> None:
-        """Refuses a dataset of which some utterance has another group than in the sampler, up to renaming."""
+        """Rejects a dataset in which the group of some utterance is not that in the sampler, up to renaming."""
         names: dict[int, Any] = {}
         for index, (name, number) in enumerate(zip(column, groups.tolist(), strict=True)):
             if names.setdefault(number, name) != name:
@@ -589,7 +589,7 @@ class _Batches(DataLoader):
         self._seed = seed
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by the Trainer. The seeds of worker processes follow from the epoch, whether or not it resumes."""
+        """Called by the Trainer. The seeds of worker processes depend on the epoch, whether or not the run resumes."""
         self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
         self.generator.manual_seed(self._seed + epoch)
 

@@ -390,8 +390,8 @@ class LengthMatchedStreamSampler(_LengthMatched):
         worker = torch.utils.data.get_worker_info()
         if worker is not None and worker.num_workers > 1 and worker.id == 0 and _is_read_whole(self.cuts):
             logger.warning(
-                f"{worker.num_workers} workers each read the whole stream; every cut comes {worker.num_workers} times. "
-                "Use `CutSet.from_shar(…, split_for_dataloading=True)`, or one worker."
+                f"{worker.num_workers} workers each read the whole stream; every cut occurs {worker.num_workers} times."
+                " Use `CutSet.from_shar(…, split_for_dataloading=True)`, or one worker."
             )
         for shar in _shar_iterators(self.cuts):
             # Shar counts its own passes, from 0 in each new process.
@@ -425,7 +425,7 @@ class LengthMatchedStreamSampler(_LengthMatched):
 
 
 def _shar_iterators(source: object) -> Iterator[LazySharIterator]:
-    """Those that a lazy CutSet reads from."""
+    """The Shar iterators that a lazy CutSet reads from."""
     if isinstance(source, LazySharIterator):
         yield source
     for inner in _sources_within(source):
@@ -433,7 +433,7 @@ def _shar_iterators(source: object) -> Iterator[LazySharIterator]:
 
 
 def _is_read_whole(source: object) -> bool:
-    """Whether lhotse gives the whole stream to each worker of a loader. Of other classes nothing is known."""
+    """Whether lhotse gives the whole stream to each worker of a loader; False for classes of other packages."""
     if isinstance(source, LazySharIterator):
         return not source.split_for_dataloading
     inner = _sources_within(source)
@@ -441,7 +441,7 @@ def _is_read_whole(source: object) -> bool:
 
 
 def _sources_within(source: object) -> list[object]:
-    """Where lazy sources have theirs: in a CutSet, in lhotse 1, in lhotse 2."""
+    """The sources of a lazy source, under the attribute names of a CutSet, lhotse 1 and lhotse 2."""
     if not _is_of_lhotse(source) or isinstance(source, LazySharIterator):
         return []
     single = [getattr(source, name, None) for name in ("data", "iterator", "source")]

@@ -189,7 +189,7 @@ class CTCDROCallback(Callback):
         if self._generators_to_load:
             restore_generators(self._generators_to_load, device)
             if self._loaders:
-                # Lightning may yet make an iterator over the validation data, which draws a number.
+                # Lightning may still create an iterator over the validation data, which draws a number.
                 self._loaders[0].before_loading = partial(set_generator_state, generator_state(device), device)
         self._generators_after_batch = generator_state(device)
         self._states_to_load, self._generators_to_load = [], []
@@ -212,8 +212,8 @@ class CTCDROCallback(Callback):
             pl_module.log_dict(weights, on_step=True, on_epoch=False, batch_size=1)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        # A checkpoint may be from before a validation, and Lightning resumes with none, or with a part of it. So that
-        # this changes no later batch, training continues with the random numbers of before.
+        # After a checkpoint before a validation, Lightning resumes with no validation or with a part of it. Restoring
+        # the generators keeps later batches the same.
         if trainer.state.fn == "fit" and not trainer.sanity_checking and self._generators_after_batch is not None:
             set_generator_state(self._generators_after_batch, trainer.strategy.root_device)
 

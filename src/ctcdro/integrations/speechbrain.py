@@ -21,7 +21,7 @@ Guarantees:
 
 * only the training stage moves the weights;
 * loss, sampler and random generators are in every checkpoint of the brain. One saved in the middle of an epoch
-  continues exactly, with dropout too, and loads no audio of the batches before it;
+  continues exactly, also with dropout, and loads no audio of the batches before it;
 * with `AtomicCheckpointer`, a kill at any moment leaves only complete checkpoints;
 * on several processes the sampler alone shares out the batches, and all processes hold the same weights.
 """
@@ -227,10 +227,10 @@ class PlannedDataLoader(SaveableDataLoader):
 class Generators:
     """The random generators of all processes, in the checkpoints of a brain.
 
-    `speechbrain.utils.repro.SaveableGenerator` has neither numpy's nor those of other processes than the first.
+    `speechbrain.utils.repro.SaveableGenerator` saves neither NumPy's nor those of processes other than the first.
 
     Args:
-        loader: once it was iterated, a checkpoint is loaded to be evaluated, and generators stay as they are.
+        loader: after its first iteration, checkpoints are loaded for evaluation only, and generators are not changed.
         device: the device of the brain.
     """
 
@@ -254,7 +254,7 @@ class AtomicCheckpointer(Checkpointer):
     """A `Checkpointer` whose checkpoints are complete or absent, whenever the process is killed.
 
     SpeechBrain writes the files of a checkpoint one by one into its final folder. A kill in between leaves a folder
-    that the next start takes for the latest checkpoint and cannot load. Here the folder gets its name at the end.
+    that the next start takes for the latest checkpoint and cannot load. This class renames it when it is complete.
     """
 
     def save_checkpoint(self, *args: Any, **kwargs: Any) -> Checkpoint | None:
@@ -282,7 +282,7 @@ class AtomicCheckpointer(Checkpointer):
 
 
 def _hidden(path: Path) -> Path:
-    """The name of a folder that SpeechBrain does not take for a checkpoint."""
+    """A folder name that SpeechBrain does not recognize as a checkpoint."""
     return path.with_name(f".{path.name}")
 
 

@@ -1,9 +1,9 @@
 """Which runs are of one method, what a method is called, and how it compares with the baseline.
 
-Runs whose configurations differ only in the seed are of one method; of several with the same seed, the first counts. A
-method is compared with the baseline on the same test data. Each run is compared with the baseline's run of the same
-seed, utterance by utterance: what other test utterances could have given. Over seeds, methods are compared by the
-paired t-test: what other training runs could have given.
+Runs whose configurations differ only in the seed belong to one method; of several with the same seed, the first counts.
+A method is compared with the baseline on the same test data. Each run is compared with the baseline's run of the same
+seed, utterance by utterance, which shows the variation over test utterances. Over seeds, methods are compared with a
+paired t-test, which shows the variation over training runs.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Study:
 
     @property
     def repetitions(self) -> list[Repetition]:
-        """Runs that are not counted, since another has the same configuration and seed."""
+        """Runs that are not counted, because another has the same configuration and seed."""
         return [
             Repetition(run, counted, run.predictions == counted.predictions)
             for method in self.methods

@@ -83,7 +83,7 @@ def weights_figure(run: RunResult, label: str, name: str, highest: float) -> Pag
 
 
 def cer_figure(bars: Sequence[Bars], name: str, title: str) -> PageFigure:
-    """The CER of each language and method, with intervals or seeds; bars lie, so that a phone has room for them."""
+    """The CER of each language and method, with intervals or seeds; bars are horizontal to fit a phone."""
     traces = []
     for place, own in enumerate(bars):
         languages = [escaped(language) for language in own.languages]
@@ -144,7 +144,7 @@ def cer_figure(bars: Sequence[Bars], name: str, title: str) -> PageFigure:
     height = 170 + num_languages * (14 * len(bars) + 12) + 14 * len(bars)
     drawn = "means over seeds; each dot is a seed" if bars[0].seeds else "with 95 % intervals over test utterances"
     order = " Bars are in the order of the legend." if len(bars) > 1 else ""
-    description = f"CER of {num_languages} languages, {drawn}.{order} Worst in per cent: {worst}."
+    description = f"CER of {num_languages} languages, {drawn}.{order} Worst, in percent: {worst}."
     return PageFigure(name, title, description, _spec(traces, layout), height)
 
 

@@ -2,9 +2,9 @@
 
     write_report(["run1", "run2"], "page.html", figures="figures", tables="tables")
 
-What one can rely on: the file needs no other; every text from data is escaped, and the page's security policy runs no
-script but its two; the same runs give the same page. What
-is measured is read from the run folders, and worked out by `metrics` and `significance`.
+Guarantees: the page needs no other file; all text from data is escaped, and the page's security policy allows only its
+two scripts; the same runs give the same page. Results are read from the run folders, and computed by `metrics` and
+`significance`.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _tables(content: dict[str, Any]) -> Iterable[Table]:
 
 
 def _source_hash(script: str) -> str:
-    """What a Content-Security-Policy allows a script by."""
+    """The hash by which a Content-Security-Policy allows a script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 

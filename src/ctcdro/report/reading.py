@@ -27,7 +27,7 @@ from .paper_results import MODELS, set_of
 BEAM = "-beam"
 """What ends the name of a split whose scores are those of a beam search."""
 OTHER_DATASET = "-of-"
-"""What stands in the name of a split before the name of a dataset that is not the run's."""
+"""Separates the name of a split from that of a dataset other than the run's."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def thinned(weights: Weights, most: int = MOST_POINTS) -> Weights:
 
 @dataclass(frozen=True)
 class Bars:
-    """The CER of each language for one method, in per cent."""
+    """The CER of each language for one method, in percent."""
 
     label: str
     languages: list[str]

@@ -159,7 +159,7 @@ def runs(study: Study, intervals: Intervals) -> Table:
                 Cell(run.name),
             ]
         )
-    caption = "Each run, in per cent, with 95 % intervals over test utterances."
+    caption = "Each run, in percent, with 95 % intervals over test utterances."
     return Table("runs", caption, columns, rows)
 
 
@@ -212,8 +212,8 @@ def significance(study: Study, comparisons: Sequence[RunComparison]) -> Table:
         )
         rows.append(row)
     caption = (
-        "Δ: runs minus the baseline on the same utterances, in points, with 95 % intervals and p-values: what other "
-        "test utterances could have given. Over languages: a paired t-test of the CER, as if they were drawn from many."
+        "Δ: runs minus the baseline on the same utterances, in points, with 95 % intervals and p-values over "
+        "test utterances. Over languages: a paired t-test of the CER that treats languages as a random sample."
     )
     return Table("significance", caption, columns, rows)
 
@@ -251,12 +251,12 @@ def seeds(comparisons: Sequence[SeedComparison]) -> Table:
     ]
     caption = (
         "Methods minus the baseline over the seeds that both have, in points, with 95 % intervals of the paired "
-        "t-test: what other training runs could have given."
+        "t-test, which cover the variation over training runs."
     )
     if any(len(one.seeds) == 2 for one in comparisons):
         caption += (
             " With two seeds the t-test has one degree of freedom: intervals are very wide, and a p-value above 0.05 "
-            "is no evidence that methods are alike."
+            "is no evidence that methods are equal."
         )
     return Table("seeds", caption, columns, rows)
 
@@ -487,7 +487,7 @@ def _of_what(study: Study) -> str:
 
 
 def _about_bold(study: Study, text: str) -> str:
-    """A sentence on bold figures, where there are any to compare."""
+    """A sentence about bold figures, if there are methods to compare."""
     return text if any(len(methods) > 1 for methods in study.test_sets) else ""
 
 
@@ -506,7 +506,7 @@ def _listed(seeds: Sequence[int]) -> str:
 
 
 def _shared_seeds(one: SeedComparison) -> str:
-    """What to know of the seeds of a comparison."""
+    """Notes on the seeds of a comparison."""
     numbers = {len(one.method.runs), len(one.against.runs)}
     notes = ["1 degree of freedom"] if len(one.seeds) == 2 else []
     if numbers != {len(one.seeds)}:
