@@ -159,6 +159,17 @@ def test_folders_of_others_are_neither_read_nor_removed_nor_renamed(tmp_path, ca
     assert caplog.text == ""
 
 
+def test_a_damaged_checkpoint_with_a_stray_file_is_written_again(tmp_path):
+    save_checkpoint(tmp_path, checkpoint(1))
+    (tmp_path / "000000001" / "notes.txt").write_text("mine")
+    (tmp_path / "000000001" / "values.json").write_text("{")
+    assert load_checkpoint(tmp_path) is None
+    save_checkpoint(tmp_path, checkpoint(1))
+    assert load_checkpoint(tmp_path).step == 1
+    assert (tmp_path / "000000001" / "notes.txt").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["000000001"]
+
+
 def test_a_stray_file_in_a_checkpoint_does_not_hide_it(tmp_path):
     save_checkpoint(tmp_path, checkpoint(1))
     (tmp_path / "000000001" / ".DS_Store").touch()

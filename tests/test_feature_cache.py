@@ -69,6 +69,14 @@ def test_a_batch_of_features_gives_what_the_audio_gives(dataset, encoder, tmp_pa
             torch.testing.assert_close(together.logits[index, :num_frames], alone.logits[0], rtol=1e-4, atol=1e-4)
 
 
+def test_ranks_fill_everything_whenever_each_of_them_starts(dataset, encoder, tmp_path):
+    manifest, _, _, cache = filled(dataset, encoder, tmp_path / "one")
+    other = FeatureCache(tmp_path / "ranks", cache._recogniser)
+    for rank in range(3):  # each finds what the ones before it have written
+        other.fill(manifest, rank=rank, num_ranks=3)
+    assert all(other.path(utterance).exists() for utterance in manifest)
+
+
 def test_a_run_with_kept_features_is_the_run_without(dataset, encoder, tmp_path):
     plain = train(config(dataset, encoder), tmp_path / "plain")
     kept = train(config(dataset, encoder, f"model.feature_cache={tmp_path / 'cache'}"), tmp_path / "kept")

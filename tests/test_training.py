@@ -17,9 +17,10 @@ import pytest
 import torch
 
 from ctcdro.config import parse_config
+from ctcdro.data.audio import AudioError
 from ctcdro.model import load
 from ctcdro.objectives import scales_per_label
-from ctcdro.run import start
+from ctcdro.run import finish, start
 from ctcdro.runfolder import RunFolder, read_lines
 from ctcdro.training import train, train_step, validate
 from ctcdro.utterance import Manifest
@@ -174,6 +175,16 @@ def test_what_cannot_be_read_is_left_out_and_told_of(tmp_path):
     told = [line for record in read_lines(run.log) for line in record.get("skipped", [])]
     assert told
     assert all("aaa-train" in line for line in told)
+
+
+def test_a_run_without_any_readable_audio_ends_with_a_message(tmp_path):
+    data = write_dataset(tmp_path / "data", num_train=4)
+    for path in data.glob("*-train-*.wav"):
+        path.write_bytes(b"RIFF")
+    with pytest.raises(
+        AudioError, match=r"all [0-9]+ batches of an epoch were skipped. The first error: .*train.jsonl:"
+    ):
+        train(config(data, "batches.on_fault=skip"), tmp_path / "run")
 
 
 def test_the_learning_rate_that_is_told_is_that_of_the_step(dataset, tmp_path):
@@ -345,6 +356,16 @@ def test_a_limit_on_the_gradient_keeps_the_weights_of_the_groups(dataset, tmp_pa
     assert set(groups) == {"aaa", "bbb"}
     assert all(record["gradient_norm"] > limit * 1.8 for record in records)
     assert norms == pytest.approx([limit * {"aaa": 1.8, "bbb": 0.2}[group] for group in groups], rel=1e-4)
+
+
+def test_a_model_of_an_earlier_configuration_is_never_the_result(dataset, tmp_path):
+    """A killed run has left its best model and no checkpoint; in the next one every epoch diverges."""
+    train(config(dataset, "training.epochs=1"), tmp_path / "earlier")
+    run = start(config(dataset), RunFolder(tmp_path / "run"))
+    shutil.copytree(tmp_path / "earlier" / "model", run.folder.best)
+    with pytest.raises(ValueError, match="no epoch had a finite loss"):
+        finish(run)
+    assert not run.folder.model.exists()
 
 
 @pytest.mark.parametrize("select", ["dev-loss", "worst-cer"])

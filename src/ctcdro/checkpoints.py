@@ -62,7 +62,9 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
         final = folder / unfinished.name[1:]
         if final in _folders(folder):  # damaged, otherwise it would not be written again
             _remove(final)
-        os.replace(unfinished, final)
+            _move_into(unfinished, final)
+        else:
+            os.replace(unfinished, final)
         flush_to_disk(folder)
     except BaseException:
         with suppress(OSError):
@@ -124,6 +126,14 @@ def _remove(path: Path) -> None:
             one.unlink()
     with suppress(OSError):
         path.rmdir()
+
+
+def _move_into(unfinished: Path, final: Path) -> None:
+    """Moves a checkpoint to a folder that may still hold files of others."""
+    final.mkdir(exist_ok=True)
+    for name in (TENSORS, VALUES, DIGESTS):  # the digests last: without them it is no checkpoint
+        os.replace(unfinished / name, final / name)
+    unfinished.rmdir()
 
 
 def _is_partial(path: Path) -> bool:

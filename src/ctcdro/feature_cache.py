@@ -83,7 +83,8 @@ class FeatureCache:
             AudioError: if audio cannot be read, unless `skip_faults`.
         """
         paths = [self.path(utterance) for utterance in manifest]
-        missing = [index for index, path in enumerate(paths) if not _is_whole(path)][rank::num_ranks]
+        # Each rank has fixed positions: what is missing changes while the others write.
+        missing = [index for index in range(rank, len(paths), num_ranks) if not _is_whole(paths[index])]
         if not missing:
             return
         dataset = SpeechDataset(manifest, on_fault="skip" if skip_faults else "stop", **_limits(self._recogniser))

@@ -37,7 +37,7 @@ with extra("train", "Training"):
     from accelerate import Accelerator, DistributedDataParallelKwargs
     from accelerate.state import AcceleratorState
     from accelerate.tracking import get_available_trackers
-    from accelerate.utils import gather_object
+    from accelerate.utils import gather_object, get_int_from_env
 
 
 @dataclass
@@ -81,6 +81,11 @@ class Run:
     def gather(self, items: list[Any]) -> list[Any]:
         """Returns the items of all processes, which must all call it."""
         return gather_object(items)
+
+
+def is_first_process() -> bool:
+    """Whether this is the first process of the run, before `Accelerator` sets it up; also under `mpirun`."""
+    return get_int_from_env(("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK"), 0) == 0
 
 
 def num_steps(config: Config) -> int:
@@ -348,7 +353,7 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def finish(run: Run) -> None:
     """The best model becomes the model of the run."""
     if run.accelerator.is_main_process:
-        if not run.folder.best.exists():
+        if math.isinf(run.progress.best):
             raise ValueError(f"{run.folder.path}: no epoch had a finite loss on the development data; see log.jsonl.")
         record = read_about(run.folder)
         write_json(run.folder.run, record | {"seconds": round(run.progress.seconds, 1), "steps": run.progress.step})

@@ -35,6 +35,10 @@ class BatchStream:
             self._loader = None
             self._sampler.set_epoch(self._sampler.epoch + 1)
 
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        return len(self._sampler)
+
     def state_dict(self) -> dict[str, Any]:
         return self._sampler.state_dict(num_taken=self._num_taken)
 

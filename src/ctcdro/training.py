@@ -10,7 +10,6 @@ processes; between steps come checkpoints, and looks at the development data.
 from __future__ import annotations
 
 import math
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from torch import Tensor
 from . import bfloat16
 from .config import Config
 from .ctc import per_frame, per_label
+from .data.audio import AudioError
 from .data.loading import Batch
 from .decoding import decode
 from .files import PathLike
@@ -31,7 +31,7 @@ from .folders import lock_folder, remove_leftovers
 from .metrics import score
 from .processes import losses_told
 from .progress import Track, untracked
-from .run import Run, finish, num_steps, resume, save, start
+from .run import Run, finish, is_first_process, num_steps, resume, save, start
 from .runfolder import RunFolder, append_line
 
 if TYPE_CHECKING:
@@ -59,12 +59,13 @@ def train(config: Config, out: PathLike, watch: Watch = lambda record: None, tra
         ValueError: if `out` has a finished run or one of another configuration; if another process is writing to it;
             if the configuration asks for bfloat16 on a CPU where it does not work.
         FloatingPointError: if the gradient is not finite, before it does harm.
+        AudioError: if audio cannot be read; with `batches.on_fault: skip`, if none can be read.
         OSError: if another process of the run is gone, or a worker that reads audio.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when a checkpoint is written.
     """
     if config.training.precision == "bf16" and not torch.cuda.is_available():
         bfloat16.require_cpu()
-    is_first = int(os.environ.get("RANK", "0")) == 0  # it holds the folder for all processes of the run
+    is_first = is_first_process()  # it holds the folder for all processes of the run
     with lock_folder(out) if is_first else nullcontext():
         if is_first:
             remove_leftovers(out)
@@ -196,11 +197,14 @@ def _seed_step(run: Run) -> None:
 
 def _next_batch(run: Run, skipped: list[str]) -> Batch:
     """A batch of which something could be read; what could not is added to `skipped`."""
-    while True:
+    for _ in range(len(run.stream) + 1):
         batch = next(run.stream)
         skipped += batch.skipped
         if batch.num_utterances:
             return batch
+    raise AudioError(
+        f"No audio can be read: all {len(run.stream):,} batches of an epoch were skipped. The first error: {skipped[0]}"
+    )
 
 
 def _clip(run: Run, seconds: list[float]) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from .generators import world_size
+
 # Nearly every batch of speech has a larger gradient, whether its losses are summed or averaged: see
 # benchmarks/clipping.py.
 LOW_LIMIT = 10.0
@@ -23,12 +25,12 @@ def warn_of_clipping(
     Args:
         logger: of the integration.
         limit: on the norm of the gradient; None or 0 for none.
-        batches_per_step: batches whose gradients are added before clipping.
+        batches_per_step: batches whose gradients each process adds before clipping.
         num_groups: number of groups.
         limit_option: name of the toolkit's option for the limit.
         steps_option: name of its option for the number of batches per step.
     """
-    if limit and limit <= LOW_LIMIT and batches_per_step < num_groups:
+    if limit and limit <= LOW_LIMIT and batches_per_step * world_size() < num_groups:
         logger.warning(
             f"`{limit_option}` is {limit:g}, but nearly every batch has a larger gradient, and a clipped batch of one "
             f"group has the same influence whatever the weight of its group. Raise `{limit_option}`, for example to "

@@ -61,14 +61,18 @@ def restore_generators(states: list[dict[str, Any]], device: torch.device) -> No
 
     States of another number of processes are ignored, with a warning.
     """
-    world_size = torch.distributed.get_world_size() if _is_distributed() else 1
-    if len(states) != world_size:
+    if len(states) != world_size():
         logger.warning(
-            f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size}; "
+            f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size()}; "
             "random numbers of dropout and augmentation will differ from those of an uninterrupted run."
         )
         return
     set_generator_state(states[torch.distributed.get_rank() if _is_distributed() else 0], device)
+
+
+def world_size() -> int:
+    """Number of processes."""
+    return torch.distributed.get_world_size() if _is_distributed() else 1
 
 
 def _is_distributed() -> bool:

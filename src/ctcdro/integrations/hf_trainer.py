@@ -490,11 +490,10 @@ class RobustTrainer(Trainer):
             given = getattr(self.args, name)
             if given != expected:
                 raise ValueError(f"`{name}` must be {expected!r}; got {given!r}, but {why}")
-        batches_a_step = self.args.gradient_accumulation_steps * self.args.world_size
         warn_of_clipping(
             logger,
             self.args.max_grad_norm,
-            batches_a_step,
+            self.args.gradient_accumulation_steps,
             self.objective.num_groups,
             limit_option="max_grad_norm",
             steps_option="gradient_accumulation_steps",
