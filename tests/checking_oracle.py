@@ -205,9 +205,11 @@ def typical_seconds(said, number):
     """By a line through the medians of the shortest and the longest third."""
     third = len(said) // 3
     left, right = ([median(size[axis] for size in part) for axis in (0, 1)] for part in (said[:third], said[-third:]))
-    slope = (right[1] - left[1]) / (right[0] - left[0]) if right[0] > left[0] else 0.0
-    if slope <= 0:
+    if right[0] == left[0]:
         return number * median(seconds / length for length, seconds in said)
+    slope = (right[1] - left[1]) / (right[0] - left[0])
+    if slope <= 0:
+        return median(seconds for _, seconds in said)
     return max(0.0, median(seconds - slope * length for length, seconds in said)) + slope * number
 
 

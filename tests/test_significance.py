@@ -162,10 +162,60 @@ def test_pairs_show_a_difference_that_single_intervals_do_not():
 
 def test_a_system_does_not_differ_from_itself():
     counts = simulated(np.random.default_rng(6), [0.2, 0.4], 20)
-    for name, difference in compare(counts, counts).summary.items():
+    for difference in compare(counts, counts).summary.values():
         assert (difference.value, difference.p_value) == (0, 1)
-        # Equal languages in all utterances do not exclude that others differ.
-        assert (difference.low, difference.high) == (0, 0) or name.endswith("lid")
+        # Equal results on these utterances do not exclude a difference on others.
+        assert difference.low < 0 < difference.high
+
+
+def recognized(*texts):
+    """Counts of (language, reference, hypothesis)."""
+    return count(Prediction(str(n), lang, text, lang, said) for n, (lang, text, said) in enumerate(texts))
+
+
+@pytest.mark.parametrize("profile", ["plain", "ml-superb2", "paper"])
+@pytest.mark.parametrize(
+    ("num_utterances", "rate", "slope"), [(20, 0.005, 1), (5, 0.02, 1), (5, 0.02, 2), (100, 0.002, 1)]
+)
+def test_intervals_of_rare_errors_contain_the_truth(num_utterances, rate, slope, profile):
+    generator = np.random.default_rng(8)
+    difficulty = np.exp(slope * generator.standard_normal((200, num_utterances)))
+    chances = np.minimum(rate * difficulty / np.exp(slope**2 / 2), 1)
+    covered = []
+    for own in chances:
+        lengths = generator.integers(20, 45, num_utterances)
+        wrong, none = generator.binomial(lengths, own), np.zeros_like(lengths)
+        edits, ids = Edits(wrong, none, none, lengths), list(map(str, range(num_utterances)))
+        counts = Counts(profile, ids, ["l00"], np.zeros(num_utterances, int), ["l00"] * num_utterances, edits, edits)
+        found = confidence_intervals(counts)
+        covered.append([one.low <= rate <= one.high for one in (found.summary["worst_cer"], found.summary["mean_cer"])])
+    assert np.mean(covered) >= 0.92
+
+
+@pytest.mark.parametrize("said", ["ahoj", ""])
+def test_utterances_that_are_all_right_or_all_wrong_leave_a_rate_uncertain(said):
+    found = confidence_intervals(recognized(*[("ces", "ahoj", said)] * 5))
+    for name in ("worst_cer", "best_cer", "mean_cer", "overall_cer", "worst_wer", "mean_wer"):
+        assert found.summary[name].high - found.summary[name].low > 0.1
+
+
+@pytest.mark.parametrize("times", [1, 25])
+def test_two_equal_improvements_are_not_significant(times):
+    first, second = (recognized(*[("ces", "ahoj" * times, text * times)] * 2) for text in ("aho", "ahoj"))
+    for name, found in compare(first, second).summary.items():
+        assert found.p_value > 0.05, name
+        assert found.low < 0 < found.high
+
+
+@pytest.mark.parametrize("said", ["", "x" * 9, "xy"])
+@pytest.mark.parametrize("num_others", [0, 40])
+def test_one_utterance_alone_is_never_significant(said, num_others):
+    others = [("deu", "guten tag", "guten tak" if number % 2 else "guten tag") for number in range(num_others)]
+    first, second = (recognized(("ces", "ab", text), *others) for text in (said, "ab"))
+    for found in (compare(first, second), compare(second, first)):
+        for name, one in (*found.summary.items(), *found.languages["ces"].items()):
+            assert one.p_value > 0.05, name
+            assert one.low <= 0 <= one.high
 
 
 @pytest.mark.parametrize("rates", [[0.2, 0.4], [0.3, 0.3, 0.3]], ids=str)

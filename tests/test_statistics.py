@@ -59,6 +59,11 @@ def test_texts_of_one_length_have_one_rate():
     assert Pace.fit([4] * 20 + [0] * 5, [2.0] * 25) == Pace(0.0, 0.5)
 
 
+def test_clips_of_one_duration_have_a_constant_pace():
+    generator = np.random.default_rng(0)
+    assert Pace.fit(generator.integers(20, 161, 200), [10.0] * 200) == Pace(10.0, 0.0)
+
+
 def test_too_few_utterances_have_no_pace():
     assert Pace.fit(range(20), range(1, 21)) is None, "one of them has no text"
 

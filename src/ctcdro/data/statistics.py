@@ -168,9 +168,11 @@ class Pace(NamedTuple):
         (x_short, y_short), (x_long, y_long) = (
             (np.median(x[part]), np.median(y[part])) for part in (order[:third], order[-third:])
         )
-        slope = (y_long - y_short) / (x_long - x_short) if x_long > x_short else 0.0
-        if slope <= 0:  # texts of one length, or durations that do not depend on it
+        if x_long == x_short:  # texts of one length
             return cls(0.0, float(np.median(y / x)))
+        slope = (y_long - y_short) / (x_long - x_short)
+        if slope <= 0:  # durations that do not depend on the text, such as clips cut to one length
+            return cls(float(np.median(y)), 0.0)
         return cls(max(0.0, float(np.median(y - slope * x))), float(slope))
 
     def seconds(self, num_characters: int) -> float:
