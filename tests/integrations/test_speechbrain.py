@@ -219,7 +219,7 @@ def test_run_stopped_between_epochs_goes_on_exactly(tmp_path, whole):
 
 @register_checkpoint_hooks
 class LastFile:
-    """A recoverable whose saving is killed, if it is told so."""
+    """A recoverable whose saving is killed, if asked to."""
 
     def __init__(self) -> None:
         self.is_killed = False
