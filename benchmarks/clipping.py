@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ctcdro.config import parse_config
-from ctcdro.training import train
+from ctcdro.runs.config import parse_config
+from ctcdro.training.loop import train
 
 LIMIT = 5.0
 SMALL_WAV2VEC2 = {
@@ -52,7 +52,7 @@ def gradient_norms(
             "model": {"encoder": str(encoder)},
             "objective": {"step_size": 1e-4, "smoothing": 0.1, "reduction": reduction},
             "batches": {"num_workers": 0},
-            "optimiser": {"clip_norm": None, "accumulate": accumulate},
+            "optimizer": {"clip_norm": None, "accumulate": accumulate},
             "training": {"epochs": 1, "batches_per_epoch": num_batches, "trackers": []},
         }
     )

@@ -31,11 +31,11 @@ from corpora import LETTERS, SET_1, texts_like_set_1
 from measuring import seconds_in_turns, shown
 
 from ctcdro import Manifest, Utterance
-from ctcdro.beam_search import BeamSearch
-from ctcdro.data.audio import SAMPLE_RATE
-from ctcdro.decoding import decode, recognised
-from ctcdro.model import Output, Recogniser, build
-from ctcdro.vocab import Vocabulary
+from ctcdro.decoding.beam_search import BeamSearch
+from ctcdro.decoding.decode import decode, recognized
+from ctcdro.models.recognizer import Output, Recognizer, build
+from ctcdro.speech.audio import SAMPLE_RATE
+from ctcdro.speech.vocabulary import Vocabulary
 
 BATCH_SIZE = 10
 CORPORA = {"Czech": ("ces",), "the six languages of set 1": tuple(SET_1)}
@@ -74,7 +74,7 @@ def make_batches(texts: list[str], languages: list[str], vocabulary: Vocabulary)
 
 
 def ours(batches: list[Output], vocabulary: Vocabulary) -> list[str]:
-    return [f"[{language}]{text}" for output in batches for language, text in recognised(output, vocabulary)]
+    return [f"[{language}]{text}" for output in batches for language, text in recognized(output, vocabulary)]
 
 
 def plain(batches: list[Output], tokens: list[str]) -> list[str]:
@@ -139,7 +139,7 @@ def write_split(folder: Path, num_utterances: int) -> Manifest:
     return Manifest(utterances)
 
 
-def one_at_a_time(model: Recogniser, vocabulary: Vocabulary, manifest: Manifest) -> list[str]:
+def one_at_a_time(model: Recognizer, vocabulary: Vocabulary, manifest: Manifest) -> list[str]:
     texts = []
     with torch.inference_mode():
         for utterance in manifest:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctcdro.packing import Batches, Durations
+from ctcdro.sampling.packing import Batches, Durations
 
 
 def first_fit_decreasing(durations: Durations, batch_duration: float) -> Batches:

@@ -12,12 +12,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ctcdro.config import read_config
-from ctcdro.folders import lock_folder
-from ctcdro.model import load
-from ctcdro.run import start
-from ctcdro.runfolder import RunFolder
-from ctcdro.training import _train
+from ctcdro.models.recognizer import load
+from ctcdro.runs.config import read_config
+from ctcdro.runs.folder import RunFolder
+from ctcdro.storage.locks import lock_folder
+from ctcdro.training.loop import _train
+from ctcdro.training.setup import start
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
     with lock_folder(arguments.out):
         run = start(read_config(arguments.config, arguments.set), RunFolder(arguments.out))
         model, _ = load(arguments.frozen_model)
-        run.recogniser.load_state_dict(model.state_dict())
+        run.recognizer.load_state_dict(model.state_dict())
         _train(run, _show)
 
 

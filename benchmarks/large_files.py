@@ -17,7 +17,7 @@ from measuring import in_own_process
 
 def lines(path: Path) -> None:
     """The lines of a file, as all readers get them."""
-    from ctcdro.files import numbered_lines
+    from ctcdro.storage.lines import numbered_lines
 
     for _ in numbered_lines(path):
         pass
@@ -25,7 +25,7 @@ def lines(path: Path) -> None:
 
 def utterances(path: Path) -> None:
     """Utterances, each checked and forgotten."""
-    from ctcdro.utterance import read_utterances
+    from ctcdro.speech.manifest import read_utterances
 
     for _ in read_utterances(path):
         pass
@@ -33,7 +33,7 @@ def utterances(path: Path) -> None:
 
 def records(path: Path) -> None:
     """Lines of other programs, each checked and forgotten."""
-    from ctcdro.data.json_records import read_records
+    from ctcdro.prepare.json_fields import read_records
 
     for _ in read_records(path):
         pass
@@ -48,15 +48,15 @@ def manifest(path: Path) -> None:
 
 def check(path: Path) -> None:
     """What `ctcdro check --headers-only` does; the audio is one short file."""
-    from ctcdro.data.checking import check_dataset
+    from ctcdro.check.check import check_dataset
 
     check_dataset(path.parent, decode=False, num_threads=1)
 
 
 def prepare_nemo(path: Path) -> None:
     """What `ctcdro prepare nemo` does, which writes the list anew."""
-    from ctcdro.data.nemo import read_nemo
-    from ctcdro.data.preparing import prepare
+    from ctcdro.prepare.prepare import prepare
+    from ctcdro.prepare.readers.nemo import read_nemo
 
     with tempfile.TemporaryDirectory(dir=path.parent) as out:
         prepare(read_nemo({"train": [path]}), out, about={"reader": "nemo"}, num_threads=1)

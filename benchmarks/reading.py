@@ -26,9 +26,9 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
 from ctcdro import Manifest, Utterance
-from ctcdro.data.audio import read_audio
-from ctcdro.data.loading import SpeechDataset, load_batches
-from ctcdro.vocab import Vocabulary
+from ctcdro.speech.audio import read_audio
+from ctcdro.speech.loading import SpeechDataset, load_batches
+from ctcdro.speech.vocabulary import Vocabulary
 
 RATE = 16_000
 NUM_FILES = 14

@@ -11,7 +11,7 @@ from corpora import BATCH_DURATION, like_set_1
 from first_fit import first_fit_decreasing
 
 from ctcdro import LengthMatchedBatchSampler
-from ctcdro.packing import Batches, Durations, Indices, Matching
+from ctcdro.sampling.packing import Batches, Durations, Indices, Matching
 
 
 def by_first_fit(durations: Durations, groups: Indices) -> Batches:

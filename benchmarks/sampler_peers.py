@@ -27,7 +27,7 @@ from speechbrain.dataio.sampler import DynamicBatchSampler
 
 from ctcdro import LengthMatchedBatchSampler
 from ctcdro.integrations.lhotse import LengthMatchedCutSampler
-from ctcdro.packing import Batches, Durations, Indices, Matching
+from ctcdro.sampling.packing import Batches, Durations, Indices, Matching
 
 LANGUAGES = list(SET_1)
 NUM_BUCKETS = 30

@@ -17,9 +17,10 @@ import torch
 import torch.distributed
 from torch.multiprocessing.spawn import spawn
 
-from ctcdro import ctc_dro, on_host
-from ctcdro.sampling import order
-from ctcdro.weights import smoothed_exponent
+from ctcdro import ctc_dro
+from ctcdro.objectives import steps_python as on_host
+from ctcdro.objectives.weights import smoothed_exponent
+from ctcdro.sampling.samplers import order
 
 NUM_GROUPS = (6, 18, 100, 1000, 2000)
 NUM_RANKS = (1, 8, 64)

@@ -1,10 +1,10 @@
 """How fast are transcripts scored? .venv/bin/python benchmarks/scoring.py
 
 Made-up texts like those of the paper's set 1, in equal parts, with an error in about every eighth character, and the
-wrong language named in every twelfth utterance. `ctcdro.metrics.score` normalises, counts edits by character and by
+wrong language named in every twelfth utterance. `scoring.scores.score` normalizes, counts edits by character and by
 word, and gives CER, WER and language accuracy by language; beside it is what one would write with jiwer: `jiwer.cer`
 and `jiwer.wer` called for each utterance, or once for each language, and a loop that compares languages. jiwer gets
-texts that are normalised before the clock starts; so there is a row for our counting alone, too. All rates are the same
+texts that are normalized before the clock starts; so there is a row for our counting alone, too. All rates are the same
 to 12 digits. Contenders are in turns; ratios are those of utterances in a second, ours over the other, medians of all
 rounds with a 95 % interval by bootstrap.
 """
@@ -20,10 +20,10 @@ import numpy as np
 from corpora import LETTERS, SET_1, texts_like_set_1
 from measuring import seconds_in_turns, shown
 
-from ctcdro.metrics import Scores, count, count_characters, count_words, score
-from ctcdro.significance import confidence_intervals
-from ctcdro.transcripts import Prediction
-from ctcdro.vocab import clean
+from ctcdro.scoring.scores import Scores, count, count_characters, count_words, score
+from ctcdro.scoring.significance import confidence_intervals
+from ctcdro.scoring.transcripts import Prediction
+from ctcdro.speech.normalization import clean
 
 Rates: TypeAlias = dict[str, tuple[float, float, float]]
 """CER, WER and language accuracy by language."""
@@ -51,7 +51,7 @@ def with_errors(text: str, letters: str, rng: np.random.Generator) -> str:
     return "".join(changed)
 
 
-def normalised(predictions: list[Prediction]) -> list[Prediction]:
+def normalized(predictions: list[Prediction]) -> list[Prediction]:
     return [Prediction(one.id, one.lang, clean(one.text), one.hyp_lang, clean(one.hyp_text)) for one in predictions]
 
 
@@ -104,7 +104,7 @@ def main(num_utterances: int = 12_000, num_rounds: int = 7) -> str:
         "|---|---|---|---|",
     ]
     predictions = make_predictions(num_utterances)
-    clean_ones = normalised(predictions)
+    clean_ones = normalized(predictions)
     rates = rates_of(score(predictions))
     assert are_same(rates, by_utterance(clean_ones))
     assert are_same(rates, by_language(clean_ones))

@@ -1,8 +1,8 @@
 """How fast does the training loop train? .venv/bin/python benchmarks/training.py
 
-`ctcdro.training.train`, with CTC-DRO and all that it writes down, beside
+`ctcdro.training.loop.train`, with CTC-DRO and all that it writes down, beside
 
-- the bare step: forward, `F.ctc_loss`, backward and the same optimiser, for the same model and the same batches, which
+- the bare step: forward, `F.ctc_loss`, backward and the same optimizer, for the same model and the same batches, which
   are in memory when the clock starts; no clipping, nothing written;
 - the `Trainer` of transformers with the same model and clipping, plain summed losses and its own AdamW; it logs every
   500 steps and saves nothing: with its own batches, alike in length and of about as much audio, and with ours;
@@ -38,11 +38,11 @@ from torch import Tensor, nn
 
 import ctcdro
 from ctcdro import LengthMatchedBatchSampler, Manifest, Utterance
-from ctcdro.config import Config, parse_config
-from ctcdro.data.audio import SAMPLE_RATE
-from ctcdro.data.loading import Batch, Item, SpeechDataset, collate, load_batches
-from ctcdro.model import Recogniser, build
-from ctcdro.vocab import Vocabulary
+from ctcdro.models.recognizer import Recognizer, build
+from ctcdro.runs.config import Config, parse_config
+from ctcdro.speech.audio import SAMPLE_RATE
+from ctcdro.speech.loading import Batch, Item, SpeechDataset, collate, load_batches
+from ctcdro.speech.vocabulary import Vocabulary
 
 NUM_FILES = 180
 NUM_LISTED = 40  # how often the manifest names each file, so that no epoch ends while the clock runs
@@ -141,7 +141,7 @@ def make_config(dataset: Path, encoder: str, batch_duration: float, decoupled: b
             "dataset": str(dataset),
             "model": {"encoder": encoder},
             "batches": {"batch_duration": batch_duration, "num_workers": 1},
-            "optimiser": {"accumulate": 1, "decoupled": decoupled},
+            "optimizer": {"accumulate": 1, "decoupled": decoupled},
             "training": {"epochs": 1, "batches_per_epoch": 1_000_000},
         }
     )
@@ -151,7 +151,7 @@ def make_config(dataset: Path, encoder: str, batch_duration: float, decoupled: b
 
 
 def ours(config: Config, folder: Path, turns: Turns) -> None:
-    from ctcdro.training import train
+    from ctcdro.training.loop import train
 
     turns.begin()
     train(config, folder, watch=lambda record: turns.stepped(record["audio_seconds"]))
@@ -163,21 +163,21 @@ def ours_erm(config: Config, folder: Path, turns: Turns) -> None:
 
 
 def bare(config: Config, folder: Path, turns: Turns) -> None:
-    from ctcdro.run import _optimiser
+    from ctcdro.training.setup import _optimizer
 
     manifest, vocabulary, dataset = read(config)
     numbers = manifest.groups().numbers
     sampler = LengthMatchedBatchSampler(manifest.durations, numbers, config.batches.batch_duration, seed=config.seed)
     stream = iter(load_batches(dataset, sampler))
     model = make_model(config, vocabulary)
-    optimiser = _optimiser(config, model)
+    optimizer = _optimizer(config, model)
     ready: list[Batch] = []
     turns.begin(prepare=lambda num_steps: ready.extend(next(stream) for _ in range(num_steps)))
     while True:
         batch = ready.pop(0)
         summed_ctc(model, batch).backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
         turns.stepped(float(batch.num_samples.sum()) / SAMPLE_RATE)
 
 
@@ -219,9 +219,9 @@ def hugging_face(config: Config, folder: Path, turns: Turns, our_batches: bool) 
         output_dir=str(folder),
         max_steps=1_000_000,
         per_device_train_batch_size=size,
-        learning_rate=config.optimiser.learning_rate,
-        weight_decay=config.optimiser.weight_decay,
-        max_grad_norm=config.optimiser.clip_norm,
+        learning_rate=config.optimizer.learning_rate,
+        weight_decay=config.optimizer.weight_decay,
+        max_grad_norm=config.optimizer.clip_norm,
         lr_scheduler_type="constant",
         dataloader_num_workers=config.batches.num_workers,
         dataloader_pin_memory=False,
@@ -242,7 +242,7 @@ CONTENDERS = (ours, bare, trainer, trainer_our_batches, ours_erm)
 class WithLoss(nn.Module):
     """The model as the `Trainer` wants it: a loss for a batch."""
 
-    def __init__(self, model: Recogniser) -> None:
+    def __init__(self, model: Recognizer) -> None:
         super().__init__()
         self.model = model
         self.audio = 0.0
@@ -260,7 +260,7 @@ def as_arguments(items: list[Item | str]) -> dict[str, Tensor]:
     return {name: getattr(batch, name) for name in ("audio", "num_samples", "targets", "num_labels")}
 
 
-def summed_ctc(model: Recogniser, batch: Batch) -> Tensor:
+def summed_ctc(model: Recognizer, batch: Batch) -> Tensor:
     output = model(batch.audio, batch.num_samples)
     log_probs = output.logits.log_softmax(-1).transpose(0, 1)
     return F.ctc_loss(
@@ -274,7 +274,7 @@ def read(config: Config) -> tuple[Manifest, Vocabulary, SpeechDataset]:
     return manifest, vocabulary, SpeechDataset(manifest, vocabulary)
 
 
-def make_model(config: Config, vocabulary: Vocabulary) -> Recogniser:
+def make_model(config: Config, vocabulary: Vocabulary) -> Recognizer:
     one = config.model
     model = build(one.encoder, len(vocabulary), head=one.head, spec_augment=one.spec_augment, seed=config.seed)
     return model.train()

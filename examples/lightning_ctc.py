@@ -37,7 +37,7 @@ def collate(utterances):
     return pad_sequence(frames), pad_sequence(targets, batch_first=True), *lengths, torch.tensor(groups)
 
 
-class Recogniser(lightning.LightningModule):
+class Recognizer(lightning.LightningModule):
     def __init__(self):
         super().__init__()
         layers = torch.nn.Linear(25, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 25)
@@ -54,8 +54,8 @@ class Recogniser(lightning.LightningModule):
         frames, targets, num_frames, num_targets, groups = batch
         best = self.model(frames).argmax(dim=-1).T
         for labels, num, target, num_target, group in zip(best, num_frames, targets, num_targets, groups, strict=True):
-            recognised = "".join(chr(96 + label) for label in labels[:num].unique_consecutive() if label)
-            self.error_rates[group].update([recognised], ["".join(chr(96 + label) for label in target[:num_target])])
+            recognized = "".join(chr(96 + label) for label in labels[:num].unique_consecutive() if label)
+            self.error_rates[group].update([recognized], ["".join(chr(96 + label) for label in target[:num_target])])
 
     def on_validation_epoch_end(self):
         rates = {name: rate.compute() for name, rate in zip(LANGUAGES, self.error_rates, strict=True)}  # of all ranks
@@ -85,7 +85,7 @@ def main(folder: str = "lightning-example", num_epochs: int = 4) -> lightning.Tr
             CTCDROCallback(),  # ctcdro
         ],
     )
-    trainer.fit(Recogniser(), loader, DataLoader(development, batch_size=20, collate_fn=collate), ckpt_path="last")
+    trainer.fit(Recognizer(), loader, DataLoader(development, batch_size=20, collate_fn=collate), ckpt_path="last")
     return trainer
 
 

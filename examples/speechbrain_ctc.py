@@ -51,7 +51,7 @@ def make_frames(spoken: list[int], language: str, seed: list[int]) -> torch.Tens
     return torch.tensor(np.eye(NUM_LABELS)[spoken] + noise, dtype=torch.float32)
 
 
-class Recogniser(sb.Brain):
+class Recognizer(sb.Brain):
     def compute_forward(self, batch, stage):
         frames, frame_lens = batch.to(self.device).frames
         return self.modules.model(frames).log_softmax(-1), frame_lens
@@ -84,7 +84,7 @@ def main(folder: str = "speechbrain-example", num_epochs: int = 4) -> dict[str, 
         "ctc": RobustCTCLoss(ctcdro.ctc_dro(len(names), step_size=1e-4, smoothing=0.5, group_names=names)),  # ctcdro
     }
     adam = partial(torch.optim.Adam, lr=1e-2)
-    brain = Recogniser({"model": model}, adam, hparams, run_opts, checkpointer)
+    brain = Recognizer({"model": model}, adam, hparams, run_opts, checkpointer)
     train_data = train_loader(brain, train_data, brain.hparams.ctc, "lang", batch_duration=20.0)  # ctcdro
     brain.fit(epochs, train_data, valid_data, valid_loader_kwargs={"batch_size": 8})
     return brain.hparams.ctc.stats()

@@ -1,4 +1,4 @@
-"""Distributionally robust training of multilingual speech recognisers: CTC-DRO and what it is compared with."""
+"""Distributionally robust training of multilingual speech recognizers: CTC-DRO and what it is compared with."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -25,18 +25,20 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .ctc import ctc_losses, per_frame, per_label
-    from .objectives import CTCDROLoss, ctc_dro, ctc_dro_unsmoothed, erm, group_dro, scales_per_label
-    from .sampling import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
-    from .utterance import Manifest, Utterance
-    from .weights import exponential_update, smoothed_update
+    from .objectives.ctc import ctc_losses, per_frame, per_label
+    from .objectives.objectives import CTCDROLoss, ctc_dro, ctc_dro_unsmoothed, erm, group_dro, scales_per_label
+    from .objectives.weights import exponential_update, smoothed_update
+    from .sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
+    from .speech.manifest import Manifest
+    from .speech.utterance import Utterance
 
 _HOMES = {
-    "ctc": ("ctc_losses", "per_frame", "per_label"),
-    "objectives": ("CTCDROLoss", "ctc_dro", "ctc_dro_unsmoothed", "erm", "group_dro", "scales_per_label"),
-    "sampling": ("GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"),
-    "utterance": ("Manifest", "Utterance"),
-    "weights": ("exponential_update", "smoothed_update"),
+    "objectives.ctc": ("ctc_losses", "per_frame", "per_label"),
+    "objectives.objectives": ("CTCDROLoss", "ctc_dro", "ctc_dro_unsmoothed", "erm", "group_dro", "scales_per_label"),
+    "objectives.weights": ("exponential_update", "smoothed_update"),
+    "sampling.samplers": ("GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"),
+    "speech.manifest": ("Manifest",),
+    "speech.utterance": ("Utterance",),
 }
 
 

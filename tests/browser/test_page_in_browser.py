@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ctcdro.report.page import write_report
-from ctcdro.report.reading import read_runs
-from ctcdro.transcripts import Prediction
+from ctcdro.report.read_runs import read_runs
+from ctcdro.scoring.transcripts import Prediction
 from hostile_runs import STRINGS, write_hostile_runs
 from run_folders import write_evaluation, write_run
 from tones import write_dataset
@@ -211,8 +211,8 @@ def test_text_can_be_read_in_light_and_dark(browser, address, screen, scheme):
     paper, shade = (opened.page.evaluate(style, name) for name in ("--paper", "--shade"))
     assert (luminance(paper) < 0.1) == (scheme == "dark")
     for name in ("--ink", "--quiet", "--accent", "--replace", "--delete", "--insert"):
-        colour = opened.page.evaluate(style, name)
-        assert min(contrast(colour, paper), contrast(colour, shade)) >= 4.5, name
+        color = opened.page.evaluate(style, name)
+        assert min(contrast(color, paper), contrast(color, shade)) >= 4.5, name
     tick = opened.page.locator("#cer-0 .ytick text").first.evaluate("one => getComputedStyle(one).fill")
     ink = opened.page.evaluate("getComputedStyle(document.body).color")
     assert tick == ink
@@ -222,9 +222,9 @@ def test_text_can_be_read_in_light_and_dark(browser, address, screen, scheme):
     assert opened.complaints == []
 
 
-def luminance(colour):
+def luminance(color):
     """Relative luminance of #rrggbb, as WCAG 2 defines it."""
-    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    channels = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

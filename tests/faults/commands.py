@@ -71,7 +71,7 @@ def write_run(folder: Path, dataset: Path, **changes: dict) -> Path:
         "model": {"encoder": "mel-small", "head": "linear"},
         "objective": {"step_size": 1e-2, "smoothing": 0.5},
         "batches": {"batch_duration": 4.0, "num_workers": 0},
-        "optimiser": {"learning_rate": 2e-3, "accumulate": 2},
+        "optimizer": {"learning_rate": 2e-3, "accumulate": 2},
         "training": {"epochs": 3, "batches_per_epoch": 8, "checkpoint_every": 2, "trackers": []},
     }
     for section, change in changes.items():

@@ -12,18 +12,20 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["ctcdro"]):
-    from ctcdro.config import read_config
-    from ctcdro.data.audio import header
-    from ctcdro.data.json_records import read_records
-    from ctcdro.data.kaldi import read_kaldi
-    from ctcdro.data.lhotse import read_lhotse
-    from ctcdro.data.nemo import read_nemo
-    from ctcdro.data.tables import read_table
-    from ctcdro.files import numbered_lines, read_json
-    from ctcdro.sweep_config import read_sweep
-    from ctcdro.transcripts import read_hypotheses, read_predictions, read_references
-    from ctcdro.utterance import Manifest
-    from ctcdro.vocab import Vocabulary, clean, paper
+    from ctcdro.prepare.json_fields import read_records
+    from ctcdro.prepare.readers.kaldi import read_kaldi
+    from ctcdro.prepare.readers.lhotse import read_lhotse
+    from ctcdro.prepare.readers.nemo import read_nemo
+    from ctcdro.prepare.tsv import read_table
+    from ctcdro.runs.config import read_config
+    from ctcdro.scoring.transcripts import read_hypotheses, read_predictions, read_references
+    from ctcdro.speech.audio import header
+    from ctcdro.speech.manifest import Manifest
+    from ctcdro.speech.normalization import clean, paper
+    from ctcdro.speech.vocabulary import Vocabulary
+    from ctcdro.storage.json_files import read_json
+    from ctcdro.storage.lines import numbered_lines
+    from ctcdro.sweeps.sweep_config import read_sweep
 
 from hostile import is_told
 
@@ -51,7 +53,7 @@ PARSERS = [
     ("segments", kaldi, b"u1 u1 0.5 1.5\n"),
     ("utt2lang", kaldi, b"u1 ces\n"),
     ("a.tsv", lambda path: list(read_table(path)), b"path\tsentence\na.mp3\tahoj\n"),
-    ("a.yaml", read_config, b"dataset: set1\nmodel: {encoder: mel-small}\noptimiser: {betas: [0.9, 0.98]}\n"),
+    ("a.yaml", read_config, b"dataset: set1\nmodel: {encoder: mel-small}\noptimizer: {betas: [0.9, 0.98]}\n"),
     (
         "b.yaml",
         read_sweep,

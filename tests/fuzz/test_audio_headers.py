@@ -10,8 +10,8 @@ from hostile import FUZZ
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctcdro.data import audio
-from ctcdro.data.audio import AudioError, header, read_audio
+from ctcdro.speech import audio
+from ctcdro.speech.audio import AudioError, header, read_audio
 
 RATE = 16_000
 FORMATS = {

@@ -9,7 +9,7 @@ from hostile import FUZZ, altered, as_json, damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctcdro.cli import main
+from ctcdro.cli.main import main
 from run_folders import write_run
 from tones import write_dataset
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 import pytest
 
 from ctcdro import Manifest
-from ctcdro.data.json_records import read_records
-from ctcdro.files import LONGEST_LINE, numbered_lines
-from ctcdro.transcripts import MOST_CHARACTERS, read_predictions
-from ctcdro.utterance import read_utterances
-from ctcdro.vocab import PROFILES
+from ctcdro.prepare.json_fields import read_records
+from ctcdro.scoring.transcripts import MOST_CHARACTERS, read_predictions
+from ctcdro.speech.manifest import read_utterances
+from ctcdro.speech.normalization import PROFILES
+from ctcdro.storage.lines import LONGEST_LINE, numbered_lines
 
 LINE = b'{"audio_filepath": "a.wav", "duration": 1.0, "text": "ahoj", "lang": "ces"}\n'
 

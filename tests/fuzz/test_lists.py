@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctcdro import Manifest
-from ctcdro.data.checking import check_dataset
-from ctcdro.data.common_voice import read_common_voice
-from ctcdro.data.fleurs import read_fleurs
-from ctcdro.data.json_records import read_records
-from ctcdro.data.kaldi import read_kaldi
-from ctcdro.data.lhotse import read_lhotse
-from ctcdro.data.ml_superb import read_ml_superb
-from ctcdro.data.nemo import read_nemo
-from ctcdro.data.preparing import SPLITS, prepare
-from ctcdro.files import numbered_lines
-from ctcdro.metrics import PROFILES, count
-from ctcdro.transcripts import match, read_hypotheses, read_predictions, read_references, write_predictions
+from ctcdro.check.check import check_dataset
+from ctcdro.prepare.json_fields import read_records
+from ctcdro.prepare.prepare import SPLITS, prepare
+from ctcdro.prepare.readers.common_voice import read_common_voice
+from ctcdro.prepare.readers.fleurs import read_fleurs
+from ctcdro.prepare.readers.kaldi import read_kaldi
+from ctcdro.prepare.readers.lhotse import read_lhotse
+from ctcdro.prepare.readers.ml_superb import read_ml_superb
+from ctcdro.prepare.readers.nemo import read_nemo
+from ctcdro.scoring.scores import PROFILES, count
+from ctcdro.scoring.transcripts import match, read_hypotheses, read_predictions, read_references, write_predictions
+from ctcdro.storage.lines import numbered_lines
 from layouts import write_audio
 
 UTTERANCE = {"audio_filepath": "a.wav", "duration": 1.0, "text": "dobrý den", "lang": "ces", "id": "a1", "offset": 0.0}

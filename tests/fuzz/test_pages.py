@@ -8,13 +8,13 @@ from hostile import TEXTS, damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctcdro.metrics import Scores
-from ctcdro.model_card import model_card
-from ctcdro.report.figures import escaped
+from ctcdro.report.model_card import model_card
 from ctcdro.report.page import _json_in_html, write_report
+from ctcdro.report.plotly_figures import escaped
 from ctcdro.report.table import Cell, Column, Table
-from ctcdro.runfolder import RunFolder
-from ctcdro.vocab import Vocabulary
+from ctcdro.runs.folder import RunFolder
+from ctcdro.scoring.scores import Scores
+from ctcdro.speech.vocabulary import Vocabulary
 from hostile_runs import STRINGS, write_hostile_runs
 
 HARMLESS = [f"x{number}" for number in range(len(STRINGS))]

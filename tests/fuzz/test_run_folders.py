@@ -9,11 +9,11 @@ from hostile import FUZZ, altered, as_json, damaged, is_told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctcdro.model_card import model_card
+from ctcdro.report.model_card import model_card
 from ctcdro.report.page import write_report
-from ctcdro.runfolder import RunFolder, forget_after
-from ctcdro.sweep import _last_step, read_scores
-from ctcdro.vocab import Vocabulary
+from ctcdro.runs.folder import RunFolder, forget_after
+from ctcdro.speech.vocabulary import Vocabulary
+from ctcdro.sweeps.sweep import _last_step, read_scores
 from run_folders import write_run
 from tones import write_dataset
 

@@ -11,7 +11,10 @@ from hostile import FUZZ, altered, as_json, damaged, is_told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctcdro.checkpoints import (
+from ctcdro.models.recognizer import build, load
+from ctcdro.speech.vocabulary import Vocabulary
+from ctcdro.storage.tensors import load_tensors
+from ctcdro.training.checkpoints import (
     DIGESTS,
     TENSORS,
     VALUES,
@@ -21,9 +24,6 @@ from ctcdro.checkpoints import (
     restored,
     save_checkpoint,
 )
-from ctcdro.model import build, load
-from ctcdro.tensors import load_tensors
-from ctcdro.vocab import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,8 +6,8 @@ from hostile import FUZZ, altered, damaged, is_told
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctcdro.config import Config, parse_config, read_config
-from ctcdro.sweep_config import parse_sweep, read_sweep
+from ctcdro.runs.config import Config, parse_config, read_config
+from ctcdro.sweeps.sweep_config import parse_sweep, read_sweep
 
 RUN = {
     "dataset": "set1",
@@ -15,7 +15,7 @@ RUN = {
     "model": {"encoder": "mel-small", "lora": None},
     "objective": {"name": "ctc-dro", "step_size": "1e-3"},
     "batches": {"batch_duration": 6.0, "group_by": "lang"},
-    "optimiser": {"betas": [0.9, 0.98], "clip_norm": None, "accumulate": 1},
+    "optimizer": {"betas": [0.9, 0.98], "clip_norm": None, "accumulate": 1},
     "training": {"epochs": 2, "trackers": ["tensorboard"]},
 }
 SWEEP = {
@@ -53,7 +53,7 @@ def test_values(tmp_path, kind, data):
             is_told(lambda: config.write(tmp_path / "copy.yaml"), tmp_path)
 
 
-@given(damaged(b"optimiser.betas=[0.9, 0.98]"))
+@given(damaged(b"optimizer.betas=[0.9, 0.98]"))
 @FUZZ
 def test_overrides(content):
     override = content.decode(errors="replace")
@@ -92,7 +92,7 @@ def test_yaml_makes_no_objects(tmp_path, monkeypatch, tag):
 
 
 def test_names_for_values_may_be_used(tmp_path):
-    (tmp_path / "run.yaml").write_text("dataset: &d set1\nmodel: {encoder: *d}\noptimiser: {<<: {warmup: 0.5}}\n")
+    (tmp_path / "run.yaml").write_text("dataset: &d set1\nmodel: {encoder: *d}\noptimizer: {<<: {warmup: 0.5}}\n")
     config = read_config(tmp_path / "run.yaml")
     assert isinstance(config, Config)
-    assert (config.model.encoder, config.optimiser.warmup) == ("set1", 0.5)
+    assert (config.model.encoder, config.optimizer.warmup) == ("set1", 0.5)

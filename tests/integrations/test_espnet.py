@@ -210,15 +210,15 @@ def plain_loop(num_epochs=2, reduction="sum", ctc_weight=1.0):
     """The weights after each batch, and the model, of a loop without ESPnet's trainer. ESPnet counts epochs from 1."""
     model = make_plain_model(model_conf={"ctc_weight": ctc_weight})
     objective = ctcdro.ctc_dro(len(GROUPS), step_size=toy.STEP_SIZE, smoothing=toy.SMOOTHING, reduction=reduction)
-    optimiser = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
     weights = []
     for epoch in range(1, num_epochs + 1):
         for numbers in plan(epoch):
             losses, groups, of_decoder = plain_losses(model, numbers)
             loss = ctc_weight * objective(losses, groups) + (1 - ctc_weight) * of_decoder
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             weights.append(objective.weights)
     return torch.stack(weights), model.state_dict()
 
@@ -416,7 +416,7 @@ def train_rank(rank, data, out):
 def two_ranks_in_one_process():
     """The weights after each pair of batches, and the model: as Algorithm 2 has it, both batches before the update."""
     model = make_plain_model()
-    optimiser = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
     batches = plan(epoch=1)
     assert len(batches) % 2 == 1  # the last pair is filled up with the first batch
     weights, history = torch.full((len(GROUPS),), 1 / len(GROUPS)), []
@@ -431,9 +431,9 @@ def two_ranks_in_one_process():
             means = torch.stack([torch.stack(waiting[group]).mean() for group in sorted(waiting)])
             weights = ctcdro.smoothed_update(weights, means, step_size=toy.STEP_SIZE, smoothing=toy.SMOOTHING)
             waiting = {group: [] for group in waiting}
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         torch.stack([len(GROUPS) * weights[group] * loss for loss, group in sums]).mean().backward()
-        optimiser.step()
+        optimizer.step()
         history.append(weights)
     return torch.stack(history), model.state_dict()
 

@@ -22,7 +22,6 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 import ctcdro
-from ctcdro import metrics
 from ctcdro.integrations import hf_trainer
 from ctcdro.integrations.hf_trainer import (
     OBJECTIVE_FILE,
@@ -32,6 +31,7 @@ from ctcdro.integrations.hf_trainer import (
     RobustTrainer,
     last_checkpoint,
 )
+from ctcdro.scoring import scores as metrics
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LETTERS = "_" + "".join(chr(ord("a") + number) for number in range(toy.NUM_LABELS - 1))
@@ -117,7 +117,7 @@ def plain_descent(model):
 
 
 def make_trainer(
-    folder, *, optimiser=adam, dropout=0.0, sampler=None, dataset=None, eval_dataset=None, trainer=None, **options
+    folder, *, optimizer=adam, dropout=0.0, sampler=None, dataset=None, eval_dataset=None, trainer=None, **options
 ):
     corpus, model = toy.Toy(), ToyModel(dropout)
     return ToyTrainer(
@@ -126,7 +126,7 @@ def make_trainer(
         data_collator=collate,
         train_dataset=Items(corpus) if dataset is None else dataset,
         eval_dataset=eval_dataset,
-        optimizers=(optimiser(model), None),
+        optimizers=(optimizer(model), None),
         **{"objective": make_objective(), "batch_sampler": sampler or corpus.sampler(), "group_column": "language"}
         | (trainer or {}),
     )
@@ -168,22 +168,22 @@ def test_batches_are_those_of_the_sampler_and_balanced_by_audio_every_utterance_
 def loop_that_accumulates(num_accumulated):
     """The plain loop: a step is the mean over its batches, of which the last of an epoch has fewer."""
     corpus, model, criterion = toy.Toy(), toy.make_model(), toy.make_criterion()
-    optimiser = plain_descent(model)
+    optimizer = plain_descent(model)
     batches = list(DataLoader(corpus, batch_sampler=corpus.sampler(), collate_fn=toy.collate))
     assert len(batches) % num_accumulated
     for first in range(0, len(batches), num_accumulated):
         of_step = batches[first : first + num_accumulated]
         for batch in of_step:
             (toy.batch_loss(model, criterion, batch) / len(of_step)).backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     return model, criterion
 
 
 @pytest.mark.parametrize("accepts_loss_kwargs", [False, True])
 def test_accumulated_gradients_are_those_of_the_plain_loop(tmp_path, accepts_loss_kwargs, monkeypatch):
     monkeypatch.setattr(ToyModel, "accepts_loss_kwargs", accepts_loss_kwargs, raising=False)
-    trainer = make_trainer(tmp_path, optimiser=plain_descent, gradient_accumulation_steps=4, num_train_epochs=1)
+    trainer = make_trainer(tmp_path, optimizer=plain_descent, gradient_accumulation_steps=4, num_train_epochs=1)
     trainer.train()
     model, criterion = loop_that_accumulates(4)
     torch.testing.assert_close(parameters(trainer.model), parameters(model), rtol=1e-5, atol=1e-6)
@@ -367,7 +367,7 @@ def rates_by_hand(model, corpus):
         hypothesis = [int(label) for label in torch.unique_consecutive(best) if label]
         names = {"id": str(number), "lang": toy.LANGUAGES[spoken.group], "hyp_lang": None}
         texts = {"text": decode(spoken.labels), "hyp_text": decode(hypothesis)}
-        records.append(type("Recognised", (), names | texts))
+        records.append(type("Recognized", (), names | texts))
     return metrics.score(records).rates("cer")
 
 
@@ -470,7 +470,7 @@ def test_the_plain_loss_of_each_language_is_logged(tmp_path):
     steps = len(toy.Toy().sampler(balance=1.0))
     trainer = make_trainer(
         tmp_path,
-        optimiser=lambda model: torch.optim.SGD(model.parameters(), lr=0.0),
+        optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.0),
         sampler=toy.Toy().sampler(balance=1.0),
         max_steps=steps,
         logging_steps=steps,
@@ -714,7 +714,7 @@ def run_as_one_of_two(folder):
     whole.train()
     rest = make_trainer(folder / "run", sampler=toy.Toy().sampler(balance=1.0), **options)
     rest.train(resume_from_checkpoint=str(folder / "run" / "checkpoint-4"))
-    plain = make_trainer(folder / "plain", optimiser=plain_descent, num_train_epochs=1, eval_dataset=dev, trainer=rates)
+    plain = make_trainer(folder / "plain", optimizer=plain_descent, num_train_epochs=1, eval_dataset=dev, trainer=rates)
     scores = plain.evaluate()
     plain.train()
     options = {"predict_with_generate": True, "max_steps": 2, "compute_metrics": of_letters()}
@@ -785,7 +785,7 @@ def test_one_process_goes_on_where_two_stopped_if_it_accumulates_two_batches(two
 def test_two_processes_do_what_one_does_that_takes_two_batches_at_a_time(two_processes):
     """Sums of both batches join what waits, then the weights move, then both count with the new ones."""
     corpus, model, num_groups = toy.Toy(), toy.make_model(), len(toy.LANGUAGES)
-    optimiser = plain_descent(model)
+    optimizer = plain_descent(model)
     weights, waiting, seen = torch.full((num_groups,), 1 / num_groups), [[] for _ in range(num_groups)], []
     for numbers in zip(two_processes[0]["plain"], two_processes[1]["plain"], strict=True):
         sums = []
@@ -799,8 +799,8 @@ def test_two_processes_do_what_one_does_that_takes_two_batches_at_a_time(two_pro
             weights = ctcdro.smoothed_update(weights, means, step_size=toy.STEP_SIZE, smoothing=toy.SMOOTHING)
             waiting = [[] for _ in range(num_groups)]
         (sum(num_groups * weights[group] * total for group, total in sums) / 2).backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
         seen.append(weights)
     torch.testing.assert_close(two_processes[0]["plain_weights"], torch.stack(seen), rtol=1e-5, atol=1e-7)
     torch.testing.assert_close(two_processes[0]["plain_parameters"], parameters(model), rtol=1e-5, atol=1e-6)

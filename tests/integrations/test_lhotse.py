@@ -22,11 +22,7 @@ from lhotse.dataset import DynamicCutSampler, IterableDatasetWrapper, RoundRobin
 from lhotse.dataset.sampling.base import CutSampler
 from torch.utils.data import DataLoader, Dataset
 
-from ctcdro.integrations.lhotse import (
-    LengthMatchedCutSampler,
-    LengthMatchedStreamSampler,
-    group_numbers,
-)
+from ctcdro.integrations.lhotse import LengthMatchedCutSampler, LengthMatchedStreamSampler, group_numbers
 
 ROOT = Path(__file__).parents[2]
 TARGET = 50.0
@@ -130,7 +126,7 @@ class Run:
     def __init__(self, sampler: CutSampler, dropout: float = 0.0) -> None:
         self.sampler, self.dataset = sampler, Loading()
         self.model, self.criterion = toy.make_model(dropout=dropout), toy.make_criterion()
-        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=toy.LEARNING_RATE)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=toy.LEARNING_RATE)
         self.weights: list[torch.Tensor] = []
 
     def train(self, num_epochs: int, stop_after: int = sys.maxsize) -> None:
@@ -138,15 +134,15 @@ class Run:
         for epoch in range(self.sampler.epoch, num_epochs):
             self.sampler.set_epoch(epoch)
             for batch in loader:
-                self.optimiser.zero_grad()
+                self.optimizer.zero_grad()
                 toy.batch_loss(self.model, self.criterion, batch).backward()
-                self.optimiser.step()
+                self.optimizer.step()
                 self.weights.append(self.criterion.weights.clone())
                 if len(self.weights) == stop_after:
                     return
 
     def stateful(self) -> dict:
-        return {name: getattr(self, name) for name in ("model", "criterion", "optimiser", "sampler")}
+        return {name: getattr(self, name) for name in ("model", "criterion", "optimizer", "sampler")}
 
 
 def test_weights_are_those_of_the_plain_loop():
@@ -198,14 +194,14 @@ def _plain_loop_on_a_rank() -> torch.Tensor:
     corpus, criterion = toy.Toy(), toy.make_criterion()
     model = torch.nn.parallel.DistributedDataParallel(toy.make_model())
     sampler = corpus.sampler()
-    optimiser = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
     weights = []
     for epoch in range(2):
         sampler.set_epoch(epoch)
         for batch in DataLoader(corpus, batch_sampler=sampler, collate_fn=toy.collate):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             toy.batch_loss(model, criterion, batch).backward()
-            optimiser.step()
+            optimizer.step()
             weights.append(criterion.weights.clone())
     return torch.stack(weights)
 
@@ -614,7 +610,7 @@ def test_another_stream_is_noticed_when_resuming(other):
 # The example and the benchmark
 
 
-def test_the_example_changes_under_ten_lines_and_favours_the_noisy_language(capsys):
+def test_the_example_changes_under_ten_lines_and_favors_the_noisy_language(capsys):
     path = ROOT / "examples" / "lhotse_ctc.py"
     assert sum(line.endswith("# ctcdro") for line in path.read_text().splitlines()) == 6 < 10
     clear, plain, noisy = runpy.run_path(str(path))["main"](num_epochs=3).tolist()

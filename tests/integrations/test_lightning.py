@@ -58,7 +58,7 @@ def collate(numbered: list[tuple[int, toy.Spoken]]) -> tuple[list[int], toy.Batc
     return list(numbers), toy.collate(list(utterances))
 
 
-def make_recogniser(
+def make_recognizer(
     package=lightning,
     *,
     draws: bool = True,
@@ -66,7 +66,7 @@ def make_recogniser(
     fails_at: int | None = None,
     breaks_at: int | None = None,
 ):
-    class Recogniser(package.LightningModule):
+    class Recognizer(package.LightningModule):
         """The model of the plain loop, and what it sees; with `draws`, dropout and masks as well."""
 
         def __init__(self) -> None:
@@ -98,15 +98,15 @@ def make_recogniser(
                 assert self.trainer.estimated_stepping_batches
             return torch.optim.Adam(self.parameters(), lr=toy.LEARNING_RATE)
 
-    return Recogniser()
+    return Recognizer()
 
 
 class Run:
-    """A trainer that has trained: `Run(max_epochs=2).recogniser.weights`."""
+    """A trainer that has trained: `Run(max_epochs=2).recognizer.weights`."""
 
     def __init__(
         self,
-        recogniser=None,
+        recognizer=None,
         data=None,
         development=None,
         *,
@@ -119,7 +119,7 @@ class Run:
         **options,
     ) -> None:
         toy.seed_everything(0 if ckpt_path is None else 1)  # a checkpoint brings the state of the generators
-        self.recogniser = recogniser or make_recogniser(package)
+        self.recognizer = recognizer or make_recognizer(package)
         self.corpus = Counting(toy.Toy())
         data = data or make_loader(self.corpus, sampler, num_workers=num_workers, persistent_workers=num_workers > 0)
         self.trainer = package.Trainer(
@@ -129,7 +129,7 @@ class Run:
             enable_progress_bar=False,
             enable_model_summary=False,
         )
-        self.trainer.fit(self.recogniser, data, development, ckpt_path=ckpt_path, weights_only=weights_only)
+        self.trainer.fit(self.recognizer, data, development, ckpt_path=ckpt_path, weights_only=weights_only)
 
 
 def make_loader(corpus: Counting, sampler=None, **options) -> ResumableLoader:
@@ -152,24 +152,24 @@ def checkpoints_of(folder: Path, **when) -> ModelCheckpoint:
 
 
 def assert_continues(resumed: Run, whole: Run, num_done: int) -> None:
-    remaining = whole.recogniser.batches[num_done:]
-    assert resumed.recogniser.batches == remaining
+    remaining = whole.recognizer.batches[num_done:]
+    assert resumed.recognizer.batches == remaining
     expected = torch.bincount(torch.tensor([number for batch in remaining for number in batch]), minlength=240)
     assert torch.equal(resumed.corpus.num_loaded, expected)  # nothing that was skipped
-    torch.testing.assert_close(resumed.recogniser.weights, whole.recogniser.weights[num_done:], rtol=0, atol=0)
-    torch.testing.assert_close(resumed.recogniser.state_dict(), whole.recogniser.state_dict(), rtol=0, atol=0)
+    torch.testing.assert_close(resumed.recognizer.weights, whole.recognizer.weights[num_done:], rtol=0, atol=0)
+    torch.testing.assert_close(resumed.recognizer.state_dict(), whole.recognizer.state_dict(), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("package", [lightning, pytorch_lightning])
 @pytest.mark.parametrize("balance", [0.0, 1.0])
 def test_weights_are_those_of_the_plain_loop(package, balance):
-    run = Run(make_recogniser(package, draws=False), package=package, sampler=toy.Toy().sampler(balance=balance))
+    run = Run(make_recognizer(package, draws=False), package=package, sampler=toy.Toy().sampler(balance=balance))
     plain = toy.plain_loop(NUM_EPOCHS, balance=balance)
-    torch.testing.assert_close(torch.stack(run.recogniser.weights), plain)
+    torch.testing.assert_close(torch.stack(run.recognizer.weights), plain)
 
 
 def test_every_utterance_comes_once_an_epoch_and_epochs_differ(whole):
-    epochs = [whole.recogniser.batches[:BATCHES_AN_EPOCH], whole.recogniser.batches[BATCHES_AN_EPOCH:]]
+    epochs = [whole.recognizer.batches[:BATCHES_AN_EPOCH], whole.recognizer.batches[BATCHES_AN_EPOCH:]]
     for epoch in epochs:
         assert sorted(number for batch in epoch for number in batch) == list(range(240))
     assert epochs[0] != epochs[1]
@@ -177,16 +177,16 @@ def test_every_utterance_comes_once_an_epoch_and_epochs_differ(whole):
 
 def test_weights_are_those_of_the_plain_loop_when_gradients_accumulate():
     corpus, model, criterion = toy.Toy(), toy.make_model(), toy.make_criterion()
-    optimiser, weights = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE), []
+    optimizer, weights = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE), []
     loader = DataLoader(corpus, batch_sampler=corpus.sampler(balance=1.0), collate_fn=toy.collate)
     for number, batch in enumerate(loader, start=1):
         (toy.batch_loss(model, criterion, batch) / 4).backward()  # Lightning takes the mean
         weights.append(criterion.weights.clone())
         if number % 4 == 0 or number == len(loader):
-            optimiser.step()
-            optimiser.zero_grad()
-    run = Run(make_recogniser(draws=False), max_epochs=1, accumulate_grad_batches=4)
-    torch.testing.assert_close(run.recogniser.weights, weights)
+            optimizer.step()
+            optimizer.zero_grad()
+    run = Run(make_recognizer(draws=False), max_epochs=1, accumulate_grad_batches=4)
+    torch.testing.assert_close(run.recognizer.weights, weights)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -264,7 +264,7 @@ def test_a_checkpoint_of_the_end_of_an_epoch_continues_exactly_with_max_steps(tm
 
 def test_a_module_that_asks_for_the_number_of_steps_continues_exactly(tmp_path, whole):
     Run(callbacks=[checkpoints_of(tmp_path, every_n_train_steps=10)], max_steps=10)
-    assert_continues(Run(make_recogniser(asks_for_steps=True), ckpt_path=tmp_path / "step=10.ckpt"), whole, 10)
+    assert_continues(Run(make_recognizer(asks_for_steps=True), ckpt_path=tmp_path / "step=10.ckpt"), whole, 10)
 
 
 def test_a_checkpoint_of_a_resumed_run_continues_exactly(tmp_path, whole):
@@ -276,7 +276,7 @@ def test_a_checkpoint_of_a_resumed_run_continues_exactly(tmp_path, whole):
 
 def test_a_batch_that_failed_comes_again(tmp_path, whole):
     with pytest.raises(RuntimeError, match="out of memory"):
-        Run(make_recogniser(fails_at=10), callbacks=[OnExceptionCheckpoint(tmp_path)])
+        Run(make_recognizer(fails_at=10), callbacks=[OnExceptionCheckpoint(tmp_path)])
     assert_continues(Run(ckpt_path=tmp_path / "on_exception.ckpt"), whole, 10)
 
 
@@ -323,13 +323,13 @@ def test_workers_are_seeded_and_ended_as_ever(monkeypatch):
 
 def test_validation_changes_nothing_in_training_and_neither_does_the_sanity_check(whole):
     run = Run(development=development_data(), val_check_interval=0.5, num_sanity_val_steps=2)
-    seen, weights = run.recogniser.weights_in_validation, run.recogniser.weights
+    seen, weights = run.recognizer.weights_in_validation, run.recognizer.weights
     assert len(seen) == 2 + 4 * 3
     assert all(torch.equal(each, toy.make_criterion().weights) for each in seen[:2])
     assert all(torch.equal(each, weights[BATCHES_AN_EPOCH // 2 - 1]) for each in seen[2:5])
-    torch.testing.assert_close(weights, whole.recogniser.weights, rtol=0, atol=0)
-    run.trainer.validate(run.recogniser, development_data(), verbose=False)
-    assert torch.equal(run.recogniser.criterion.weights, weights[-1])
+    torch.testing.assert_close(weights, whole.recognizer.weights, rtol=0, atol=0)
+    run.trainer.validate(run.recognizer, development_data(), verbose=False)
+    assert torch.equal(run.recognizer.criterion.weights, weights[-1])
 
 
 def test_weights_are_in_the_logger_and_can_be_monitored(tmp_path):
@@ -337,21 +337,21 @@ def test_weights_are_in_the_logger_and_can_be_monitored(tmp_path):
     with open(tmp_path / "metrics.csv") as file:
         rows = list(csv.DictReader(file))
     logged = torch.tensor([[float(row[f"weight/{name}"]) for name in toy.LANGUAGES] for row in rows])
-    torch.testing.assert_close(logged, torch.stack(run.recogniser.weights)[4::5])
+    torch.testing.assert_close(logged, torch.stack(run.recognizer.weights)[4::5])
     assert run.trainer.callback_metrics["weight/noisy"] == logged[-1][2]
 
 
 def test_several_objectives_are_logged_apart():
-    recogniser = make_recogniser()
-    recogniser.second = ctcdro.erm(2)
-    run = Run(recogniser, max_epochs=1, limit_train_batches=1, log_every_n_steps=1)
+    recognizer = make_recognizer()
+    recognizer.second = ctcdro.erm(2)
+    run = Run(recognizer, max_epochs=1, limit_train_batches=1, log_every_n_steps=1)
     assert {"weight/second/0", "weight/criterion.objective/noisy"} <= run.trainer.callback_metrics.keys()
 
 
 def test_a_model_that_breaks_stops_the_run_and_is_never_the_best(tmp_path):
     best = ModelCheckpoint(tmp_path, filename="{epoch}", monitor="loss")
     run = Run(
-        make_recogniser(breaks_at=BATCHES_AN_EPOCH + 5),
+        make_recognizer(breaks_at=BATCHES_AN_EPOCH + 5),
         development=development_data(),
         callbacks=[best, EarlyStopping("loss", patience=100)],
         max_epochs=4,
@@ -369,10 +369,10 @@ def test_clipping_that_would_undo_the_weights_is_warned_of(caplog, limit, num_ac
 
 
 def test_a_module_without_an_objective_is_refused():
-    recogniser = make_recogniser()
-    recogniser.criterion = None
-    with pytest.raises(ValueError, match=r"Recogniser must have an objective .* it has none"):
-        Run(recogniser)
+    recognizer = make_recognizer()
+    recognizer.criterion = None
+    with pytest.raises(ValueError, match=r"Recognizer must have an objective .* it has none"):
+        Run(recognizer)
 
 
 def test_a_plain_loader_is_refused():
@@ -386,7 +386,7 @@ def test_a_forgotten_callback_is_reported_when_the_batches_come_again(caplog):
     corpus = Counting(toy.Toy(30))
     loader = DataLoader(corpus, batch_sampler=corpus.corpus.sampler(), collate_fn=collate)
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
-    lightning.Trainer(accelerator="cpu", devices=1, max_epochs=3, **quiet).fit(make_recogniser(), loader)
+    lightning.Trainer(accelerator="cpu", devices=1, max_epochs=3, **quiet).fit(make_recognizer(), loader)
     assert caplog.text.count("The sampler starts epoch 0 again, with the same batches.") == 1
 
 
@@ -450,14 +450,14 @@ def test_the_example_gives_the_noisy_language_the_most_weight_and_goes_on(tmp_pa
 def test_the_example_stopped_in_the_middle_of_an_epoch_ends_with_the_same_parameters(tmp_path):
     expected = runpy.run_path(str(EXAMPLE))["main"](str(tmp_path / "whole"), num_epochs=2)
     example = runpy.run_path(str(EXAMPLE))
-    step = example["Recogniser"].training_step
+    step = example["Recognizer"].training_step
 
-    def failing_step(recogniser, batch, batch_idx):
-        if recogniser.global_step == 50:
+    def failing_step(recognizer, batch, batch_idx):
+        if recognizer.global_step == 50:
             raise RuntimeError("the power fails")
-        return step(recogniser, batch, batch_idx)
+        return step(recognizer, batch, batch_idx)
 
-    example["Recogniser"].training_step = failing_step
+    example["Recognizer"].training_step = failing_step
     with pytest.raises(RuntimeError, match="the power fails"):
         example["main"](str(tmp_path / "stopped"), num_epochs=2)
     resumed = runpy.run_path(str(EXAMPLE))["main"](str(tmp_path / "stopped"), num_epochs=2)
@@ -524,7 +524,7 @@ def test_a_plain_loader_on_two_ranks_is_refused_with_the_setting_named(two_ranks
 def main(folder: Path) -> None:
     """What each of two processes does, with Lightning's own settings."""
     ranks = {"devices": 2, "strategy": "ddp"}
-    plain = Run(make_recogniser(draws=False), **ranks)
+    plain = Run(make_recognizer(draws=False), **ranks)
     whole = Run(callbacks=[checkpoints_of(folder, every_n_train_steps=10)], **ranks)
     resumed = Run(ckpt_path=folder / "step=10.ckpt", **ranks)
     validated = Run(
@@ -537,14 +537,14 @@ def main(folder: Path) -> None:
         refusal = str(error)
 
     def seen(run: Run) -> dict:
-        recogniser = run.recogniser
-        return {"batches": recogniser.batches, "weights": recogniser.weights, "state": recogniser.state_dict()}
+        recognizer = run.recognizer
+        return {"batches": recognizer.batches, "weights": recognizer.weights, "state": recognizer.state_dict()}
 
     result = {
         **seen(whole),
         "plain": seen(plain),
         "resumed": seen(resumed),
-        "num_validated": len(validated.recogniser.weights_in_validation),
+        "num_validated": len(validated.recognizer.weights_in_validation),
         "refusal": refusal,
     }
     torch.save(result, folder / f"{whole.trainer.global_rank}.pt")

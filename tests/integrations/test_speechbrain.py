@@ -67,7 +67,7 @@ class Killed(BaseException):
     """Nothing is to catch it."""
 
 
-class Recogniser(sb.Brain):
+class Recognizer(sb.Brain):
     """Notes the batches that come and the weights after each; is killed at the first checkpoint within an epoch."""
 
     breaks_at: int | None = None
@@ -113,7 +113,7 @@ def run(
     draws: bool = True,
     breaks_at: int | None = None,
     **options,
-) -> Recogniser:
+) -> Recognizer:
     """Trains, or resumes; after `stop_after` batches it saves a checkpoint and is killed."""
     toy.seed_everything(1 if folder.exists() and any(folder.iterdir()) else 0)  # a checkpoint has the generators
     folder.mkdir(exist_ok=True)
@@ -130,7 +130,7 @@ def run(
     dataset, loss = make_dataset(toy.Toy(), loaded), make_loss(objective)
     epochs = EpochCounter(NUM_EPOCHS) if epochs is None else epochs
     recoverables = {"model": model, **({"epochs": epochs} if isinstance(epochs, EpochCounter) else {})}
-    brain = Recogniser(
+    brain = Recognizer(
         {"model": model},
         partial(torch.optim.Adam, lr=toy.LEARNING_RATE),
         {"ctc": loss, "train_logger": FileTrainLogger(folder / "log.txt")},
@@ -155,13 +155,13 @@ def parameters(brain: sb.Brain) -> torch.Tensor:
     return torch.nn.utils.parameters_to_vector(brain.modules.parameters()).detach()
 
 
-def loaded_only_what_came(brain: Recogniser) -> bool:
+def loaded_only_what_came(brain: Recognizer) -> bool:
     loaded = [int(line) for line in brain.loaded.read_text().split()]
     return sorted(loaded) == sorted(number for batch in brain.batches for number in batch)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Recogniser:
+def whole(tmp_path_factory) -> Recognizer:
     """A run that was not stopped."""
     return run(tmp_path_factory.mktemp("whole"))
 
@@ -485,7 +485,7 @@ def test_example_stopped_in_the_middle_of_an_epoch_ends_with_the_same_parameters
             raise Killed
         return fit_batch(brain, batch)
 
-    example["Recogniser"].fit_batch = failing_fit_batch
+    example["Recognizer"].fit_batch = failing_fit_batch
     with pytest.raises(Killed):
         example["main"](tmp_path / "stopped", num_epochs=2)
     runpy.run_path(str(EXAMPLE))["main"](tmp_path / "stopped", num_epochs=2)

@@ -134,14 +134,14 @@ def plain_loop(num_epochs: int = 2, **options) -> Tensor:
     corpus, model, criterion = Toy(), make_model(), make_criterion()
     sampler = corpus.sampler(**options)
     loader = DataLoader(corpus, batch_sampler=sampler, collate_fn=collate)
-    optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     weights = []
     for epoch in range(num_epochs):
         sampler.set_epoch(epoch)
         for batch in loader:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             batch_loss(model, criterion, batch).backward()
-            optimiser.step()
+            optimizer.step()
             weights.append(criterion.weights.clone())
     return torch.stack(weights)
 
@@ -153,7 +153,7 @@ def loop_of_two(num_epochs: int = 2, first_epoch: int = 0, **options) -> Tensor:
     """
     corpus, model = Toy(), make_model()
     sampler = corpus.sampler(**options)
-    optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     num_groups = len(LANGUAGES)
     weights, waiting, history = torch.full((num_groups,), 1 / num_groups), [[] for _ in LANGUAGES], []
     for epoch in range(first_epoch, first_epoch + num_epochs):
@@ -172,7 +172,7 @@ def loop_of_two(num_epochs: int = 2, first_epoch: int = 0, **options) -> Tensor:
                 weights = ctcdro.smoothed_update(weights, means, step_size=STEP_SIZE, smoothing=SMOOTHING)
                 waiting = [[] for _ in LANGUAGES]
             history.append(weights)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (sum(num_groups * weights[group] * total for group, total in sums) / 2).backward()
-            optimiser.step()
+            optimizer.step()
     return torch.stack(history)

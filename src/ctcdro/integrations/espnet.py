@@ -36,11 +36,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..ctc import ctc_losses
-from ..extras import extra
-from ..objectives import Objective, Reduction, ctc_dro
-from ..sampling import LengthMatchedBatchSampler
-from ..utterance import Groups, Manifest, Utterance
+from ..objectives.ctc import ctc_losses
+from ..objectives.objectives import Objective, Reduction, ctc_dro
+from ..runtime.extras import extra
+from ..sampling.samplers import LengthMatchedBatchSampler
+from ..speech.manifest import Groups, Manifest
+from ..speech.utterance import Utterance
 from .clipping import warn_of_clipping
 
 with extra("espnet", "In addition to ESPnet itself (pip install espnet), the ESPnet integration"):

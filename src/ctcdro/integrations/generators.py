@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from ..planned import PlannedBatchSampler
+from ..sampling.base import PlannedBatchSampler
 
 logger = logging.getLogger(__name__)
 

@@ -38,11 +38,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from ..ctc import ctc_losses
-from ..extras import extra
-from ..objectives import CTCDROLoss, Objective
-from ..planned import PlannedBatchSampler
-from ..sampling import LengthMatchedBatchSampler
+from ..objectives.ctc import ctc_losses
+from ..objectives.objectives import CTCDROLoss, Objective
+from ..runtime.extras import extra
+from ..sampling.base import PlannedBatchSampler
+from ..sampling.samplers import LengthMatchedBatchSampler
 from .clipping import warn_of_clipping
 
 with extra("hf-trainer", "RobustTrainer"):
@@ -119,7 +119,7 @@ class ErrorRates:
             `functools.partial(tokenizer.decode, group_tokens=False)`, for Whisper's
             `functools.partial(tokenizer.decode, skip_special_tokens=True)`.
         group_names: of the groups, in the order of their numbers.
-        profile: how to score; see `ctcdro.metrics`.
+        profile: how to score; see `ctcdro.scoring.scores`.
 
     Example:
         >>> import numpy as np
@@ -134,7 +134,7 @@ class ErrorRates:
     profile: str = "plain"
 
     def __call__(self, prediction: EvalPrediction) -> dict[str, float]:
-        from ..metrics import score  # scoring needs packages that training does not
+        from ..scoring.scores import score  # scoring needs packages that training does not
 
         if not isinstance(prediction.label_ids, tuple):
             raise ValueError(
@@ -144,7 +144,7 @@ class ErrorRates:
         labels, groups = prediction.label_ids
         scores = score(
             (
-                _Recognised(str(number), self.group_names[group], self._text(reference), self._text(hypothesis))
+                _Recognized(str(number), self.group_names[group], self._text(reference), self._text(hypothesis))
                 for number, (reference, hypothesis, group) in enumerate(
                     zip(labels, prediction.predictions, groups, strict=True)
                 )
@@ -165,7 +165,7 @@ class ErrorRates:
 
 
 @dataclass(frozen=True)
-class _Recognised:
+class _Recognized:
     id: str
     lang: str
     text: str

@@ -29,11 +29,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..extras import extra
-from ..packing import Seconds
-from ..planned import refuse_other_circumstances
-from ..sampling import LengthMatchedBatchSampler
-from ..streamed import Group, Read, Rounds, known_group
+from ..runtime.extras import extra
+from ..sampling.base import refuse_other_circumstances
+from ..sampling.packing import Seconds
+from ..sampling.samplers import LengthMatchedBatchSampler
+from ..sampling.streaming import Group, Read, Rounds, known_group
 
 with extra("lhotse", "The lhotse integration"):
     from lhotse import CutSet

@@ -1,6 +1,6 @@
 """CTC-DRO in Lightning 2: the criterion in your module, the batches in a loader that resumes, and a callback.
 
-    class Recogniser(lightning.LightningModule):
+    class Recognizer(lightning.LightningModule):
         def __init__(self):
             self.criterion = ctcdro.CTCDROLoss(3, 1e-4, 0.1, group_names=languages)      # was: torch.nn.CTCLoss()
 
@@ -9,7 +9,7 @@
 
     sampler = ctcdro.LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
     loader = ResumableLoader(DataLoader(corpus, batch_sampler=sampler, collate_fn=collate))
-    lightning.Trainer(callbacks=[CTCDROCallback()]).fit(Recogniser(), loader)
+    lightning.Trainer(callbacks=[CTCDROCallback()]).fit(Recognizer(), loader)
 
 Guarantees:
 
@@ -32,17 +32,11 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from ..extras import extra
-from ..objectives import Objective
-from ..planned import PlannedBatchSampler
+from ..objectives.objectives import Objective
+from ..runtime.extras import extra
+from ..sampling.base import PlannedBatchSampler
 from .clipping import warn_of_clipping
-from .generators import (
-    WorkerSeeds,
-    generator_state,
-    restore_generators,
-    save_generators,
-    set_generator_state,
-)
+from .generators import WorkerSeeds, generator_state, restore_generators, save_generators, set_generator_state
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer

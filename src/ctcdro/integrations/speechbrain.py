@@ -40,11 +40,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..ctc import ctc_losses
-from ..extras import extra
-from ..objectives import Objective
-from ..packing import Seconds
-from ..sampling import LengthMatchedBatchSampler
+from ..objectives.ctc import ctc_losses
+from ..objectives.objectives import Objective
+from ..runtime.extras import extra
+from ..sampling.packing import Seconds
+from ..sampling.samplers import LengthMatchedBatchSampler
 from .clipping import warn_of_clipping
 from .generators import WorkerSeeds, restore_generators, save_generators
 
@@ -144,7 +144,7 @@ class RobustCTCLoss(nn.Module):
         groups: Sequence[str],
         stage: Stage,
     ) -> Tensor:
-        """The number to minimise.
+        """The number to minimize.
 
         Args:
             log_probs: (B, T, C) log probabilities, as from `log_softmax`.
@@ -188,7 +188,7 @@ class RobustCTCLoss(nn.Module):
 
 @register_checkpoint_hooks
 class PlannedDataLoader(SaveableDataLoader):
-    """A `SaveableDataLoader` that keeps the state of its batch sampler, one of `ctcdro.sampling`, as JSON.
+    """A `SaveableDataLoader` that keeps the state of its batch sampler, one of `ctcdro.sampling.samplers`, as JSON.
 
     Its parent keeps the number of batches that came, and skips as many. The sampler's state leads to the same place at
     no cost, with any number of processes, and is refused where data or options differ.

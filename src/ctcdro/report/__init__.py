@@ -1,1 +1,1 @@
-"""What can be looked at: the page about runs, its figures and its tables."""
+"""Run folders in, a page out: comparisons, tables, figures, the worst utterances, and the model card."""

@@ -17,24 +17,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..extras import extra
+from ..runtime.extras import extra
 
 with extra("report", "The report"):
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from plotly.offline import get_plotlyjs
 
 from .. import __version__
-from ..files import PathLike, written_whole
-from ..progress import Track, untracked
-from ..significance import confidence_intervals
+from ..runtime.progress import Track, untracked
+from ..scoring.significance import confidence_intervals
+from ..storage.atomic import atomic_write
+from ..storage.paths import PathLike
 from . import tables as made
-from .comparing import Study, compare_runs, compare_seeds, make_study
-from .figures import PageFigure, cer_figure, confusion_figure, lengths_figure, weights_figure
-from .reading import read_runs
-from .series import cer_bars, confusion
+from .plot_data import cer_bars, confusion
+from .plotly_figures import PageFigure, cer_figure, confusion_figure, lengths_figure, weights_figure
+from .read_runs import read_runs
+from .study import Study, compare_runs, compare_seeds, make_study
 from .table import Table, write_tables
 from .tables import Intervals, slugs, with_lengths
-from .worst import WorstUtterance, worst_utterances
+from .worst_utterances import WorstUtterance, worst_utterances
 
 FEW_UTTERANCES = 20
 """Intervals of languages with fewer test utterances are only rough."""
@@ -101,11 +102,11 @@ def write_report(
         version=__version__,
         plotly_js=get_plotlyjs(),
     )
-    with written_whole(out) as file:
+    with atomic_write(out) as file:
         file.write(page)
     written = Written(Path(out))
     if figures is not None:
-        from .drawings import write_figures
+        from .matplotlib_figures import write_figures
 
         written.figures.extend(write_figures(study, intervals, figures))
     if tables is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..data.ml_superb_sets import SETS, Pair
+from ..prepare.readers.ml_superb_sets import SETS, Pair
 
 MODELS = {"facebook/mms-300m": "MMS", "facebook/wav2vec2-xls-r-300m": "XLS-R"}
 """The paper's names of encoders."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import extra
-from ..files import PathLike
+from ..runtime.extras import extra
+from ..storage.paths import PathLike
 from .lengths import Floats, length_histograms
 
 
@@ -42,10 +42,10 @@ def lengths_figure(durations: Mapping[str, Sequence[float] | Floats]) -> Any:
     axes = figure.add_subplot()
     for row, name in enumerate(reversed(names)):
         seconds = np.asarray(durations[name], dtype=np.float64)
-        colour = f"C{sorted(durations).index(name) % 10}"
+        color = f"C{sorted(durations).index(name) % 10}"
         heights = row + 0.85 * found.heights[name]
-        axes.stairs(heights, found.edges, baseline=row, fill=True, color=colour, alpha=0.55)
-        axes.plot([found.means[name]] * 2, [row, row + 0.85], color=colour, linewidth=1.2)
+        axes.stairs(heights, found.edges, baseline=row, fill=True, color=color, alpha=0.55)
+        axes.plot([found.means[name]] * 2, [row, row + 0.85], color=color, linewidth=1.2)
         axes.text(longest * 1.02, row + 0.2, f"{seconds.mean():.1f} ± {seconds.std():.1f} s", fontsize=8)
     labels = [f"{name} ({len(durations[name]):,})" for name in reversed(names)]
     axes.set_yticks(np.arange(len(names)) + 0.2, labels, parse_math=False)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..files import PathLike, written_whole
+from ..storage.atomic import atomic_write
+from ..storage.paths import PathLike
 
 NOTHING = "–"
 
@@ -184,7 +185,7 @@ def write_tables(tables: Sequence[Table], folder: PathLike) -> list[Path]:
     for table in tables:
         for ending, text in (("md", table.to_markdown()), ("csv", table.to_csv()), ("tex", table.to_latex())):
             path = Path(folder) / f"{table.name}.{ending}"
-            with written_whole(path) as file:
+            with atomic_write(path) as file:
                 file.write(text)
             written.append(path)
     return written

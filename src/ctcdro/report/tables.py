@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics import Scores
-from ..significance import Difference, Interval, OverRuns, Uncertainty
-from .comparing import OBJECTIVES, Method, RunComparison, SeedComparison, Study, flat_config
+from ..scoring.scores import Scores
+from ..scoring.significance import Difference, Interval, OverRuns, Uncertainty
 from .paper_results import SOURCES, paper_results
-from .reading import Dataset
+from .read_runs import Dataset
+from .study import OBJECTIVES, Method, RunComparison, SeedComparison, Study, flat_config
 from .table import Cell, Column, Table
 
 Intervals = Mapping[str, Uncertainty[Interval]]
@@ -277,7 +277,7 @@ def best_language(study: Study, comparisons: Sequence[RunComparison]) -> Table:
         row += [_best(one.run.scores), _best(one.against.scores), *_difference(one.found.summary.get("best_cer"))]
         rows.append(row)
     caption = (
-        "CER of the language that a run recognises best (in parentheses), in per cent, and of the baseline's; "
+        "CER of the language that a run recognizes best (in parentheses), in per cent, and of the baseline's; "
         "difference in points, with 95 % interval and p-value over test utterances."
     )
     return Table("best-language", caption, columns, rows)
@@ -385,7 +385,7 @@ def confusion(method: Method, name: str) -> Table:
     named = sorted({language for own in found.values() for language in own})
     columns = [Column("said", is_number=False), *(Column(language, decimals=0) for language in named)]
     rows = [[Cell(said), *(Cell(own.get(language, 0)) for language in named)] for said, own in found.items()]
-    caption = f"{method.name}: how often which language (columns) was recognised, by the language that was said (rows)."
+    caption = f"{method.name}: how often which language (columns) was recognized, by the language that was said (rows)."
     return Table(f"confusion-{name}", caption, columns, rows)
 
 

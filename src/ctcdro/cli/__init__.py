@@ -1,0 +1,1 @@
+"""The command line. Each command parses its options, calls one library function, and prints where the result is."""

@@ -1,0 +1,54 @@
+"""`ctcdro report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..runtime.extras import extra
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders of finished runs, or folders with runs/, as a sweep leaves them.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.", dir_okay=False)],
+    split: Annotated[str, typer.Option(help="Whose scores to show; `ctcdro evaluate` makes them.")] = "test",
+    baseline: Annotated[
+        str | None, typer.Option(help="Run or objective that others are compared with; by default erm.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for the figures as PNG and PDF.", file_okay=False)
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="Folder for the tables as Markdown, CSV and LaTeX.", file_okay=False)
+    ] = None,
+    num_worst: Annotated[int, typer.Option(help="How many of the worst utterances to show.", min=0)] = 5,
+    no_audio: Annotated[bool, typer.Option("--no-audio", help="Leave their audio out of the page.")] = False,
+) -> None:
+    """One page about runs that opens without a network: tables, figures, significance, the worst utterances."""
+    if not out.absolute().parent.is_dir():
+        raise typer.BadParameter(f"--out {out}: there is no such folder.")
+    from .console import progress
+
+    with extra("report", "`ctcdro report`"):
+        from ..report.page import write_report
+
+    written = write_report(
+        runs,
+        out,
+        split=split,
+        baseline=baseline,
+        figures=figures,
+        tables=tables,
+        num_worst=num_worst,
+        audio=not no_audio,
+        track=progress,
+    )
+    typer.echo(f"Page: {written.page}")
+    if figures is not None:
+        typer.echo(f"Figures: {figures}")
+    if tables is not None:
+        typer.echo(f"Tables: {tables}")

@@ -1,0 +1,166 @@
+"""From hidden layers to scores of labels: a linear layer, the head of the paper's experiments, or convolutions.
+
+B utterances, F frames, D wide, L layers, V labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .convolution import Blocks
+from .masks import centered, normalized, real_frames
+from .spec_augment import SpecAugment
+
+
+class LinearHead(nn.Module):
+    """One linear layer on the last hidden layer, the `lm_head` of `transformers`' CTC models."""
+
+    def __init__(self, width: int, num_labels: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(width, num_labels)
+
+    def num_frames(self, num_frames: Tensor) -> Tensor:
+        """As many come out as go in."""
+        return num_frames
+
+    def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
+        """Layers, each (B, F, D) -> (B, F, V)."""
+        return self.output(hidden[-1])
+
+
+class LayerMix(nn.Module):
+    """A sum of hidden layers, weighted by a softmax that is learnt and starts uniform; then SpecAugment, if wanted.
+
+    Example:
+        >>> mix = LayerMix(num_layers=2, spec_augment=False)
+        >>> mix([torch.zeros(1, 1, 3), torch.ones(1, 1, 3)], torch.tensor([1])).flatten()
+        tensor([0.5000, 0.5000, 0.5000], grad_fn=<ViewBackward0>)
+    """
+
+    def __init__(self, num_layers: int, spec_augment: bool) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.zeros(num_layers))
+        self.augment = SpecAugment() if spec_augment else None
+
+    def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
+        """Layers, each (B, F, D) -> (B, F, D)."""
+        shares = self.scores.softmax(0)
+        mixed = shares[0] * hidden[0]
+        for share, layer in zip(shares[1:], hidden[1:], strict=True):
+            mixed = mixed + share * layer
+        return mixed if self.augment is None else self.augment(mixed, num_frames)
+
+
+class TransformerHead(nn.Module):
+    """The head of the paper's experiments, as in ML-SUPERB 2.0.
+
+    A sum of all hidden layers, weighted by a softmax that starts uniform; SpecAugment; less the mean of the utterance;
+    linear to 80; half as many frames; two Transformer layers, normalized before each part; linear to the labels.
+
+    Frames are halved by one strided convolution over time. The code behind the paper has two convolutions over time
+    and features there, which cost more than ten times as much as all the rest of the head, and drop frames at the ends.
+
+    Example:
+        >>> head = TransformerHead(width=32, num_layers=3, num_labels=20).eval()
+        >>> head([torch.randn(2, 9, 32) for _ in range(3)], torch.tensor([9, 6])).shape
+        torch.Size([2, 5, 20])
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_layers: int,
+        num_labels: int,
+        *,
+        spec_augment: bool = True,
+        bottleneck: int = 80,
+        model_width: int = 256,
+        num_heads: int = 8,
+        inner_width: int = 1024,
+        num_blocks: int = 2,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.mix = LayerMix(num_layers, spec_augment)
+        self.narrow = nn.Linear(width, bottleneck)
+        self.halve = nn.Conv1d(bottleneck, model_width, kernel_size=3, stride=2, padding=1)
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(model_width, num_heads, inner_width, dropout, batch_first=True, norm_first=True)
+            for _ in range(num_blocks)
+        )
+        self.norm = nn.LayerNorm(model_width)
+        self.output = nn.Linear(model_width, num_labels)
+        for parameter in (parameter for parameter in self.parameters() if parameter.ndim > 1):
+            nn.init.xavier_uniform_(parameter)
+
+    def num_frames(self, num_frames: Tensor) -> Tensor:
+        """Frames that come out for frames that go in: half of them, rounded up."""
+        return (num_frames + 1) // 2
+
+    def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
+        """Layers, each (B, F, D) -> (B, (F + 1) // 2, V)."""
+        features = self.mix(hidden, num_frames)
+        features = self.narrow(centered(features, num_frames))
+        there = real_frames(num_frames, features.shape[1], features.device)
+        features = F.relu(self.halve(features.masked_fill(~there[:, :, None], 0.0).transpose(1, 2))).transpose(1, 2)
+        width = features.shape[2]
+        positions = _positions(features.shape[1], width).to(features, non_blocking=True)
+        features = self.dropout(features * math.sqrt(width) + positions)
+        padding = ~real_frames(self.num_frames(num_frames), features.shape[1], features.device)
+        for block in self.blocks:
+            features = block(features, src_key_padding_mask=padding)
+        return self.output(self.norm(features))
+
+
+class ConvolutionHead(nn.Module):
+    """A head for frozen encoders on a CPU: as small and fast as `mel-small`, on hidden layers instead of log-mel bins.
+
+    A learnt sum of all hidden layers, SpecAugment if wanted, zero mean and unit variance over the utterance, then
+    blocks of convolutions. As many frames come out as go in.
+
+    Example:
+        >>> head = ConvolutionHead(width=32, num_layers=3, num_labels=20).eval()
+        >>> head([torch.randn(2, 9, 32) for _ in range(3)], torch.tensor([9, 6])).shape
+        torch.Size([2, 9, 20])
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_layers: int,
+        num_labels: int,
+        *,
+        spec_augment: bool = True,
+        model_width: int = 144,
+        num_blocks: int = 5,
+        kernel: int = 11,
+        expansion: int = 3,
+    ) -> None:
+        super().__init__()
+        self.mix = LayerMix(num_layers, spec_augment)
+        self.enter = nn.Linear(width, model_width)
+        self.blocks = Blocks(num_blocks, model_width, kernel, expansion)
+        self.norm = nn.LayerNorm(model_width)
+        self.output = nn.Linear(model_width, num_labels)
+
+    def num_frames(self, num_frames: Tensor) -> Tensor:
+        """As many come out as go in."""
+        return num_frames
+
+    def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
+        """Layers, each (B, F, D) -> (B, F, V)."""
+        features = self.mix(hidden, num_frames)
+        features = self.enter(normalized(features, num_frames, epsilon=1e-5))
+        return self.output(self.norm(self.blocks(features, num_frames)))
+
+
+def _positions(size: int, width: int) -> Tensor:
+    """(size, width) sines and cosines of "Attention Is All You Need"."""
+    angles = torch.arange(size)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
+    return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)

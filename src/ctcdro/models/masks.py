@@ -1,0 +1,53 @@
+"""Frames that are there and frames that are padding: what keeps utterances of one batch apart.
+
+B utterances, F frames of the longest, D features. Lengths may stay in the memory of the host; masks are made where the
+features are.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def real_frames(num_frames: Tensor, size: int, device: torch.device | None = None) -> Tensor:
+    """(B, size) True where an utterance has a frame.
+
+    Example:
+        >>> real_frames(torch.tensor([3, 1]), 3)
+        tensor([[ True,  True,  True],
+                [ True, False, False]])
+    """
+    return torch.arange(size, device=device) < num_frames.to(device, non_blocking=True)[:, None]
+
+
+def centered(features: Tensor, num_frames: Tensor) -> Tensor:
+    """(B, F, D) less their mean over the frames of each utterance; zero after its end.
+
+    Example:
+        >>> centered(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([2])).flatten()
+        tensor([-1.,  1.,  0.])
+    """
+    real = real_frames(num_frames, features.shape[1], features.device)[:, :, None]
+    count = num_frames.to(features, non_blocking=True)[:, None, None]
+    mean = features.masked_fill(~real, 0.0).sum(1, keepdim=True) / count
+    return (features - mean).masked_fill(~real, 0.0)
+
+
+def normalized(features: Tensor, num_frames: Tensor, *, correction: int = 0, epsilon: float = 1e-7) -> Tensor:
+    """(B, F, D) with zero mean and unit variance over the frames of each utterance; zero after its end.
+
+    Args:
+        features: (B, F, D).
+        num_frames: (B,).
+        correction: what is taken from the number of frames in the variance, as in `torch.var`.
+        epsilon: added to the variance.
+
+    Example:
+        >>> normalized(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([2])).flatten()
+        tensor([-1.,  1.,  0.])
+    """
+    features = centered(features, num_frames)
+    count = (num_frames - correction).to(features, non_blocking=True)[:, None, None]
+    variance = features.square().sum(1, keepdim=True) / count
+    return features * (variance + epsilon).rsqrt()

@@ -1,0 +1,135 @@
+"""lhotse manifests as JSON lines, packed or not: cuts, or recordings and supervisions. lhotse itself is not needed.
+
+Each supervision is an utterance. Audio must be in files: commands are refused, and never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...speech.utterance import LONGEST
+from ...storage.paths import PathLike
+from ..json_fields import read_records, seconds_of, text_of
+from ..prepare import Dropped, Listed
+from ..tsv import audio_path
+
+
+def read_lhotse(
+    manifests: Mapping[str, Sequence[PathLike]], lang: str | None = None, corpus: str | None = None
+) -> Iterator[Listed | Dropped]:
+    """The utterances of manifests, by split.
+
+    Args:
+        manifests: files of cuts, or of recordings and of supervisions, in any order.
+        lang: the language of all supervisions that tell none.
+
+    Raises:
+        ValueError: if the audio of a recording is not a file.
+    """
+    for split, several in manifests.items():
+        recordings: dict[str, Recording] = {}
+        with_supervisions: list[Path] = []
+        for path in map(Path, several):
+            has_supervisions = False
+            for number, record in read_records(path):
+                where = f"{path}:{number}"
+                if isinstance(record, str):
+                    yield Dropped(split, lang or "", where, "malformed line", record)
+                elif "sources" in record:
+                    recordings[str(record.get("id"))] = _recording(record, where, path.parent)
+                elif "recording_id" in record:
+                    has_supervisions = True
+                else:
+                    yield from _of_cut(record, split, where, path.parent, lang, corpus)
+            if has_supervisions:
+                with_supervisions.append(path)
+        # Read again, since their recordings may come after them, and there may be too many to keep.
+        for path in with_supervisions:
+            for number, record in read_records(path):
+                if not isinstance(record, str) and "sources" not in record and "recording_id" in record:
+                    recording = recordings.get(str(record["recording_id"]))
+                    yield _of_supervision(record, recording, 0.0, split, f"{path}:{number}", lang, corpus)
+
+
+class Recording(NamedTuple):
+    """A recording's file, or why its audio cannot be used as it is."""
+
+    path: str
+    obstacle: str | None
+
+
+def _recording(record: Mapping[str, Any], where: str, folder: Path) -> Recording:
+    sources = record["sources"]
+    source = sources[0] if isinstance(sources, list) and sources and isinstance(sources[0], dict) else {}
+    if source.get("type") != "file" or not isinstance(source.get("source"), str):
+        raise ValueError(
+            f"{where}: the audio of recording {record.get('id')!r:.60} must be a file; got {source.get('type')!r:.60}, "
+            f"which is neither run nor fetched. Save it to a file first."
+        )
+    obstacle = None
+    if len(sources) > 1 or source.get("channels", [0]) != [0]:
+        obstacle = "one channel of several; save each to a file first"
+    elif record.get("transforms"):
+        obstacle = "to be transformed when read; save it so first"
+    try:
+        return Recording(audio_path(source["source"], folder), obstacle)
+    except ValueError as error:
+        return Recording(source["source"], str(error))
+
+
+def _of_cut(
+    cut: Mapping[str, Any], split: str, where: str, folder: Path, lang: str | None, corpus: str | None
+) -> Iterator[Listed | Dropped]:
+    record, supervisions, start = cut.get("recording"), cut.get("supervisions"), cut.get("start", 0)
+    if (
+        not (isinstance(record, dict) and "sources" in record)
+        or not (isinstance(supervisions, list) and supervisions and all(isinstance(one, dict) for one in supervisions))
+        or not (isinstance(start, int | float) and 0 <= start < LONGEST)
+    ):
+        detail = f"expected a cut of one recording, with supervisions; found {', '.join(cut):.200}"
+        yield Dropped(split, lang or "", where, "malformed line", detail, str(cut.get("id")))
+        return
+    recording = _recording(record, where, folder)
+    for supervision in supervisions:
+        yield _of_supervision(supervision, recording, float(start), split, where, lang, corpus)
+
+
+def _of_supervision(
+    supervision: dict[str, Any],
+    recording: Recording | None,
+    start: float,
+    split: str,
+    where: str,
+    lang: str | None,
+    corpus: str | None,
+) -> Listed | Dropped:
+    """The utterance; its start counts from that of the cut."""
+    id = None
+    language = lang or ""
+    try:
+        id = text_of(supervision, "id")
+        language = text_of(supervision, "language") or language
+        if not language:
+            raise ValueError("`language` is missing; --lang gives one to all")
+        if recording is None:
+            return Dropped(
+                split, language, where, "missing audio", f"no recording {supervision['recording_id']!r:.60}", id
+            )
+        if recording.obstacle:
+            return Dropped(split, language, where, "unusable recording", f"{recording.path}: {recording.obstacle}", id)
+        return Listed(
+            split=split,
+            audio=recording.path,
+            text=text_of(supervision, "text") or "",
+            lang=language,
+            where=where,
+            id=id,
+            corpus=corpus,
+            speaker=text_of(supervision, "speaker"),
+            offset=seconds_of({"start": start + (supervision.get("start") or 0)}, "start") or 0.0,
+            duration=seconds_of(supervision, "duration"),
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        return Dropped(split, language, where, "malformed line", str(error), id)

@@ -1,0 +1,183 @@
+"""ML-SUPERB 2.0, as unpacked from its archive, or as its copy for the library `datasets`.
+
+On disk, a folder for each corpus and language:
+
+    commonvoice/ces/wav/cv_ces_000001.wav
+    commonvoice/ces/transcript_1h_train.txt      or transcript_10min_train.txt
+    commonvoice/ces/transcript_10min_dev.txt
+    commonvoice/ces/transcript_10min_test.txt
+
+The lines of transcripts are read as the benchmark's recipe reads them: an id, a field that says nothing here, and the
+text, with spaces or tabs between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from ...storage.lines import numbered_lines
+from ...storage.paths import PathLike, escapes_folder
+from ..prepare import CORPUS_NOT_THERE, SPLITS, Dropped, Listed
+from .huggingface import Columns, read_huggingface
+from .ml_superb_sets import FEW_SHOT, Pair
+
+# The authors' preparation leaves out what is longer, from training and development data; test data stay whole.
+MAX_DURATION = {"train": 20.0, "dev": 20.0}
+
+Reserved = Literal["few-shot", "all", "none"]
+
+_FOLDERS = {"googlei18n": ("googlei18n_tts", "googlei18n_asr")}
+
+# Two corpora have Japanese twice, `jpn` and as it was before words were separated, `org_jpn`; it is one language.
+_LANGUAGE_FOLDERS = {"jpn": ("jpn", "org_jpn")}
+
+# The ids of the benchmark begin with these where the folder is called otherwise.
+_CORPUS_OF_PREFIX = {
+    "cv": "commonvoice",
+    "googlei18n-asr": "googlei18n_asr",
+    "googlei18n-tts": "googlei18n_tts",
+}
+
+
+def find_pairs(root: PathLike) -> tuple[Pair, ...]:
+    """All (language, corpus) that are on disk."""
+    found = (path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt"))
+    return tuple(sorted({(folder.name.removeprefix("org_"), folder.parent.name) for folder in found}))
+
+
+def read_ml_superb(
+    root: PathLike,
+    pairs: Sequence[Pair],
+    train: Literal["1h", "10min"] = "1h",
+    reserved: Reserved = "few-shot",
+    skip_missing: bool = False,
+) -> Iterator[Listed | Dropped]:
+    """The utterances of those languages and corpora.
+
+    Args:
+        root: the folder of the corpora.
+        pairs: of language and corpus, as those of `ml_superb_sets.SETS`.
+        train: which of the two training sets.
+        reserved: what of the training data of the 20 languages that the benchmark reserves: its five utterances each,
+            all, or none.
+        skip_missing: leave out pairs that are not on disk.
+
+    Raises:
+        ValueError: if a pair or one of its transcripts is not there.
+    """
+    folders = []
+    for pair in pairs:
+        found = _folders_of(Path(root), pair)
+        if not found and not skip_missing:
+            raise ValueError(_not_there(Path(root), pair))
+        if not found:
+            yield Dropped("train", pair[0], str(root), CORPUS_NOT_THERE, ":".join(pair))
+        folders += found
+    for language, folder in folders:
+        for split in SPLITS:
+            name = f"transcript_{train}_train.txt" if split == "train" else f"transcript_10min_{split}.txt"
+            keeps = _keeps(language, split, reserved)
+            yield from (item for item in _read_transcript(folder, name, split, language) if keeps(item.id or ""))
+
+
+def read_ml_superb_copy(
+    name: str,
+    out: PathLike,
+    pairs: Collection[Pair] | None = None,
+    reserved: Reserved = "few-shot",
+    skip_missing: bool = False,
+) -> Iterator[Listed | Dropped]:
+    """The utterances of the benchmark's copy for `datasets` (hub name or folder); their audio is written below `out`.
+
+    Its texts begin with the language, as in "[ces] ahoj"; corpora are known by the ids.
+    """
+    wanted = None if pairs is None else {(language, folder) for language, corpus in pairs for folder in _names(corpus)}
+    found: set[Pair] = set()
+
+    def keep(split: str, id: str, language: str | None) -> bool:
+        language = (language or "").removeprefix("org_")
+        found.add((language, corpus_of(id)))
+        return (wanted is None or (language, corpus_of(id)) in wanted) and _keeps(language, split, reserved)(id)
+
+    for item in read_huggingface(name, out, Columns(id="id", language="language"), keep=keep):
+        yield _as_on_disk(item)
+    for language, corpus in pairs or []:
+        if not any((language, folder) in found for folder in _names(corpus)):
+            if not skip_missing:
+                raise ValueError(f"{name}: nothing of {language}:{corpus} in it; --skip-missing leaves it out.")
+            yield Dropped("train", language, name, CORPUS_NOT_THERE, f"{language}:{corpus}")
+
+
+def corpus_of(id: str) -> str:
+    """The folder of an utterance's corpus.
+
+    Example:
+        >>> corpus_of("cv_ces_000012"), corpus_of("fleurs_cmn_000001")
+        ('commonvoice', 'fleurs')
+    """
+    prefix = id.split("_")[0]
+    return _CORPUS_OF_PREFIX.get(prefix, prefix)
+
+
+def _names(corpus: str) -> tuple[str, ...]:
+    return _FOLDERS.get(corpus, (corpus,))
+
+
+def _folders_of(root: Path, pair: Pair) -> list[tuple[str, Path]]:
+    language, corpus = pair
+    codes = _LANGUAGE_FOLDERS.get(language, (language,))
+    candidates = [root / name / code for name in _names(corpus) for code in codes]
+    found = [(language, folder) for folder in candidates if folder.is_dir()]
+    return found[:1] if corpus not in _FOLDERS else found
+
+
+def _not_there(root: Path, pair: Pair) -> str:
+    language, corpus = pair
+    pairs = find_pairs(root)
+    if not pairs:
+        return f"{root}: no corpora in it; expected folders such as {root / 'commonvoice' / 'ces'}, with transcripts."
+    there = sorted(f"{one}:{other}" for one, other in pairs if one == language)
+    return (
+        f"{root / _names(corpus)[0] / language} is not there, the folder of {language}:{corpus} (of {language} there "
+        f"is {', '.join(there) or 'nothing'}). Name the corpora with --pairs, or leave out what is missing with "
+        f"--skip-missing."
+    )
+
+
+def _keeps(language: str, split: str, reserved: Reserved) -> Callable[[str], bool]:
+    """Tells by its id whether an utterance is taken."""
+    if split != "train" or language not in FEW_SHOT or reserved == "all":
+        return lambda id: True
+    chosen = FEW_SHOT[language] if reserved == "few-shot" else frozenset()
+    return lambda id: id in chosen
+
+
+def _as_on_disk(item: Listed | Dropped) -> Listed | Dropped:
+    language = item.lang.removeprefix("org_")
+    if isinstance(item, Dropped):
+        return replace(item, lang=language)
+    text = item.text.strip().removeprefix(f"[{item.lang}]")
+    return replace(item, lang=language, text=text, corpus=corpus_of(item.id or ""))
+
+
+def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iterator[Listed | Dropped]:
+    path = folder / name
+    if not path.is_file():
+        raise ValueError(f"{path} is not there; expected the transcripts of ML-SUPERB 2.0.")
+    for number, line in numbered_lines(path):
+        id, *rest = line.split(maxsplit=2)
+        if escapes_folder(id):
+            yield Dropped(split, language, f"{path}:{number}", "malformed line", f"{id!r:.60} leads out of wav", id)
+            continue
+        yield Listed(
+            split=split,
+            audio=str(folder / "wav" / f"{id}.wav"),
+            text=rest[1] if len(rest) == 2 else "",
+            lang=language,
+            where=f"{path}:{number}",
+            id=id,
+            corpus=folder.parent.name,
+        )

@@ -1,0 +1,1 @@
+"""One training run on disk: its configuration and the files in its folder."""

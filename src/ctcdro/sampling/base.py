@@ -1,0 +1,186 @@
+"""What all batch samplers share: epochs, ranks, and a state to resume from.
+
+A sampler is a plan of each epoch, a pure function of (data, options, epoch); the rest is here. Ranks take the batches
+of the plan in turns and get equally many. The state is (epoch, position), so that resuming costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch.distributed
+from torch.utils.data import Sampler
+
+from ..runtime.arguments import is_whole_number
+from .packing import Batches
+
+logger = logging.getLogger(__name__)
+
+
+class PlannedBatchSampler(Sampler[list[int]], ABC):
+    """What all samplers here share: ranks, epochs, and a state to resume from.
+
+    Args:
+        data: arrays that the plan depends on; a state is refused where they differ.
+        options: settings that the plan depends on, likewise.
+        rank, world_size: this process and how many there are; by default what `torch.distributed` says, if it runs.
+    """
+
+    def __init__(
+        self, data: Sequence[npt.NDArray], options: dict[str, float], rank: int | None, world_size: int | None
+    ) -> None:
+        if (rank is None) != (world_size is None):
+            raise ValueError(f"`rank` and `world_size` go together; got rank={rank}, world_size={world_size}.")
+        if rank is not None and world_size is not None and not 0 <= rank < world_size:
+            raise ValueError(f"`rank` must be from 0 to world_size - 1; got rank={rank}, world_size={world_size}.")
+        if not is_whole_number(options["seed"]) or options["seed"] < 0:
+            raise ValueError(f"`seed` must be a whole number, zero or more; got {options['seed']!r}.")
+        options["seed"] = int(options["seed"])
+        self.epoch = 0
+        self._data = data
+        self._options = options
+        self._rank_and_world_size = None if rank is None or world_size is None else (int(rank), int(world_size))
+        self._start = 0
+        self._num_taken = 0
+        self._resume_at: int | None = None
+        self._has_finished = False  # the epoch, since it was set
+        self._has_warned = False
+
+    @property
+    @abstractmethod
+    def num_batches(self) -> int:
+        """Batches in an epoch, over all ranks."""
+
+    @abstractmethod
+    def plan(self, epoch: int) -> Batches:
+        """All batches of an epoch, in order, for all ranks together."""
+
+    @property
+    def rank_and_world_size(self) -> tuple[int, int]:
+        if self._rank_and_world_size is not None:
+            return self._rank_and_world_size
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return 0, 1
+
+    def __len__(self) -> int:
+        """Batches in a whole epoch on this rank, also when iteration resumes in the middle of one."""
+        rank, world_size = self.rank_and_world_size
+        return len(shard(self.num_batches, rank, world_size))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self._warn_of_repeated_epoch()
+        rank, world_size = self.rank_and_world_size
+        plan = self.plan(self.epoch)
+        self._start, self._resume_at = self._resume_at or 0, None
+        self._num_taken = 0
+        numbers = shard(len(plan), rank, world_size, self._start)
+        for number in numbers:
+            self._num_taken += 1
+            self._has_finished = number == numbers[-1]  # a loop that counts its batches never requests one more
+            yield plan[number % len(plan)]
+
+    def _warn_of_repeated_epoch(self) -> None:
+        if self._has_finished and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                f"The sampler starts epoch {self.epoch} again, with the same batches. Call `set_epoch(epoch)` before "
+                f"each epoch. To repeat an epoch on purpose, call `set_epoch({self.epoch})` first."
+            )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch that iteration walks through, as of `torch.utils.data.DistributedSampler`.
+
+        Naming the epoch that is already set keeps the position of a loaded state, so a loop may call this first in
+        every epoch.
+        """
+        if not is_whole_number(epoch) or epoch < 0:
+            raise ValueError(f"`epoch` must be a whole number, zero or more; got {epoch!r}.")
+        self._has_finished = False
+        if epoch != self.epoch:
+            self.epoch = int(epoch)
+            self._start, self._num_taken, self._resume_at = 0, 0, None
+
+    def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
+        """Where the sampler is, for `load_state_dict`. It may be loaded with another number of ranks.
+
+        Args:
+            num_taken: how many batches of the latest iteration count as done, from its beginning, which after
+                resuming is not that of the epoch. By default those handed out; a `DataLoader` with worker processes
+                asks for batches ahead of time, so there pass the number that the loop has worked through.
+        """
+        position = self._resume_at
+        if position is None:
+            _, world_size = self.rank_and_world_size
+            position = self._start + world_size * (self._num_taken if num_taken is None else num_taken)
+        return {
+            "sampler": type(self).__name__,
+            "epoch": self.epoch,
+            "position": position,
+            "data": self._fingerprint,
+            "options": dict(self._options),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues where `state` was taken: the next iteration yields the rest of that epoch.
+
+        Raises:
+            ValueError: if the state belongs to other data or options, since batches would be missed or come twice.
+        """
+        if not {"data", "options"} <= state.keys() or not all(
+            is_whole_number(state.get(name)) and state[name] >= 0 for name in ("epoch", "position")
+        ):
+            raise ValueError(f"`state` must come from a sampler's `state_dict()`; got {state}.")
+        here = {"sampler": type(self).__name__, "data": self._fingerprint, **self._options}
+        there = {"sampler": state.get("sampler"), "data": state["data"], **state["options"]}
+        refuse_other_circumstances(here, there, "data")
+        self.epoch = int(state["epoch"])
+        self._resume_at = int(state["position"])
+        self._has_finished = False
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = hashlib.blake2b(digest_size=4)
+        for column in self._data:
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return f"{digest.hexdigest()} ({len(self._data[0]):,} utterances)"
+
+
+def refuse_other_circumstances(here: dict[str, Any], there: dict[str, Any], data: str) -> None:
+    """Raises where what batches depend on differs from what it was when a state was saved, and says in what.
+
+    Args:
+        here, there: by name.
+        data: what the batches are made of.
+    """
+    differing = [
+        f"{name} was {there.get(name)}, here it is {here.get(name)}"
+        for name in sorted(here | there)
+        if here.get(name) != there.get(name)
+    ]
+    if differing:
+        raise ValueError(
+            f"This sampler state was saved under other circumstances, so its batches would differ: "
+            f"{'; '.join(differing)}. Use the {data} and options of the run that saved it."
+        )
+
+
+def shard(num_batches: int, rank: int, world_size: int, start: int = 0) -> range:
+    """Batches of one rank from `start` on: every `world_size`-th, the last turn filled up by going on past the end.
+
+    A number past the end stands for the one `num_batches` below it, so that ranks stay in step and none of them waits
+    in vain.
+
+    Example:
+        >>> [list(shard(5, rank, 2)) for rank in (0, 1)]
+        [[0, 2, 4], [1, 3, 5]]
+    """
+    num_turns = -(-max(0, num_batches - start) // world_size)
+    return range(start + rank, start + rank + num_turns * world_size, world_size)

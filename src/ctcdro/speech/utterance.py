@@ -1,0 +1,123 @@
+"""An utterance: where its audio is, and what is said in which language."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from numbers import Real
+from typing import Any
+
+from ..storage.paths import PathLike, resolve_audio_path
+
+LONGEST = 1e9
+"""Seconds; what is longer is no audio, and sums and squares of it would not be finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One utterance: where its audio is, and what is said in which language.
+
+    Example:
+        >>> Utterance("clips/a1.flac", duration=3.2, text="dobrý den", lang="ces").value("lang")
+        'ces'
+    """
+
+    audio_filepath: str
+    duration: float
+    text: str
+    lang: str
+    id: str | None = None
+    offset: float = 0.0
+    corpus: str | None = None
+    speaker: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that this package does not know."""
+
+    def __post_init__(self) -> None:
+        if type(self.audio_filepath) is not str and isinstance(self.audio_filepath, os.PathLike):
+            object.__setattr__(self, "audio_filepath", os.fspath(self.audio_filepath))
+        for name in ("audio_filepath", "text", "lang"):
+            _check_text(name, getattr(self, name), may_be_empty=name == "text")
+        for name in ("id", "corpus", "speaker"):
+            if getattr(self, name) is not None:
+                _check_text(name, getattr(self, name))
+        if self.extra and (hidden := sorted(set(_KNOWN_FIELDS) & set(self.extra))):
+            raise ValueError(f"`extra` must have other fields than those of an utterance, got {', '.join(hidden)}")
+        for name in ("duration", "offset"):
+            value = getattr(self, name)
+            if type(value) is float and 0 < value < LONGEST:  # as good as always
+                continue
+            seconds = _checked_seconds(name, value, may_be_zero=name == "offset")
+            object.__setattr__(self, name, seconds)  # a float, since numpy's numbers cannot be written as JSON
+
+    @classmethod
+    def from_record(cls, record: Any, folder: PathLike = "") -> Utterance:
+        """Reads the object on a line of a manifest.
+
+        Args:
+            folder: of the manifest, where relative paths begin.
+
+        Raises:
+            ValueError: naming the field that is missing or wrong, or a file that the manifest may not name.
+        """
+        if not isinstance(record, dict):
+            raise ValueError(f"expected an object with the fields of an utterance, got {_shown(record)}")
+        for name in ("audio_filepath", "duration", "text", "lang"):
+            if name not in record:
+                raise ValueError(f"`{name}` is missing (found: {', '.join(record) or 'no fields':.200})")
+        known = {name: record[name] for name in _KNOWN_FIELDS if name in record}
+        for name in ("lang", "corpus", "speaker"):  # held once, though they stand on millions of lines
+            if type(known.get(name)) is str:
+                known[name] = sys.intern(known[name])
+        if isinstance(path := known["audio_filepath"], str) and path:  # other kinds are refused below
+            try:
+                known["audio_filepath"] = resolve_audio_path(path, folder)
+            except ValueError as error:
+                raise ValueError(f"`audio_filepath`: {error}") from error
+        return cls(**known, extra={name: value for name, value in record.items() if name not in known})
+
+    def to_record(self) -> dict[str, Any]:
+        """The object to write on a line of a manifest; fields that say nothing are left out."""
+        record = {name: getattr(self, name) for name in _KNOWN_FIELDS}
+        said = {name: value for name, value in record.items() if value is not None and (name, value) != ("offset", 0.0)}
+        return said | dict(self.extra)
+
+    def value(self, name: str) -> Any:
+        """The field of that name, known or not; None if there is none."""
+        return getattr(self, name) if name in _KNOWN_FIELDS else self.extra.get(name)
+
+
+_KNOWN_FIELDS = tuple(known.name for known in fields(Utterance) if known.name != "extra")
+
+
+def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
+    if not isinstance(value, str) or not (value or may_be_empty):
+        expected = "text" if may_be_empty else "text, and not empty"
+        raise ValueError(f"`{name}` must be {expected}, got {_shown(value)}")
+    if value.isascii():
+        return
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"`{name}` must be text that UTF-8 can hold, got {_shown(value)}") from error
+
+
+def _checked_seconds(name: str, value: Any, may_be_zero: bool) -> float:
+    try:
+        seconds = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        seconds = math.inf
+    if not (0 < seconds < LONGEST or (may_be_zero and seconds == 0)):
+        too_long = f", and less than {LONGEST:g}" if LONGEST <= seconds < math.inf else ""
+        raise ValueError(
+            f"`{name}` must be {'zero or more' if may_be_zero else 'positive'} seconds{too_long}, got {_shown(value)}"
+        )
+    return seconds
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

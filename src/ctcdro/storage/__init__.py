@@ -1,0 +1,1 @@
+"""Files: atomic writes, JSON and JSON lines, locks, tensors, and the paths that a manifest may name."""

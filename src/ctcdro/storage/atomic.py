@@ -1,0 +1,168 @@
+"""Files and folders that appear whole: under their names only once all of their content is on disk.
+
+Content is flushed before the rename, and the parent folder after it. Only `atomic_write_bytes` does not flush.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+from uuid import uuid4
+
+from .paths import PathLike
+
+# Suffixes of unfinished and replaced files and folders, by which `remove_leftovers` finds them.
+UNFINISHED = ".ctcdro-new"
+REPLACED = ".ctcdro-old"
+LEFTOVER = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{32}}(?P<end>{re.escape(UNFINISHED)}|{re.escape(REPLACED)})")
+
+
+@contextmanager
+def atomic_write(path: PathLike) -> Iterator[IO[str]]:
+    """A UTF-8 text file to write to, which takes its name only when all is written; on an error nothing is left.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with atomic_write(Path(folder, "notes.txt")) as file:
+        ...         _ = file.write("řeč")
+        ...     Path(folder, "notes.txt").read_text(encoding="utf-8")
+        'řeč'
+    """
+    with _taking_its_name_last(path) as unfinished, _text_file(unfinished) as file:
+        yield file
+
+
+@contextmanager
+def atomic_write_many(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
+    """UTF-8 text files to write to at the same time, which take their names, one after the other, only when all are
+    written; on an error none does, and nothing is left. A file that the caller has closed by then is thrown away.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with atomic_write_many([Path(folder, "a.txt"), Path(folder, "b.txt")]) as (one, other):
+        ...         _ = one.write("řeč")
+        ...         other.close()
+        ...     os.listdir(folder)
+        ['a.txt']
+    """
+    names = [(_unfinished(path), Path(path)) for path in paths]
+    try:
+        with ExitStack() as stack:
+            files = [stack.enter_context(_text_file(unfinished)) for unfinished, _ in names]
+            yield files
+            wanted = [name for name, file in zip(names, files, strict=True) if not file.closed]
+        for unfinished, _ in wanted:  # reports a full disk before any file is renamed
+            flush_to_disk(unfinished)
+        for unfinished, path in wanted:
+            os.replace(unfinished, path)
+        for parent in {path.parent for _, path in wanted}:
+            flush_to_disk(parent)
+    finally:
+        for unfinished, _ in names:
+            unfinished.unlink(missing_ok=True)
+
+
+def atomic_write_bytes(path: PathLike, content: bytes) -> None:
+    """Writes a binary file under a temporary name and renames it when it is complete.
+
+    It is not flushed to disk, which would take ten times as long for many small files. A power failure may truncate the
+    file: callers must check its size, and be able to write it again.
+    """
+    with _taking_its_name_last(path, flush=False) as unfinished:
+        unfinished.write_bytes(content)
+
+
+def flush_to_disk(path: PathLike) -> None:
+    """Waits until a file, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # file systems that cannot flush folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _taking_its_name_last(path: PathLike, flush: bool = True) -> Iterator[Path]:
+    unfinished = _unfinished(path)
+    try:
+        yield unfinished
+        if flush:
+            flush_to_disk(unfinished)
+        os.replace(unfinished, path)
+        if flush:
+            flush_to_disk(Path(path).parent)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _unfinished(path: PathLike) -> Path:
+    path = Path(path)
+    return path.with_name(f".{path.name}.{uuid4().hex}{UNFINISHED}")  # process ids may be equal on two machines
+
+
+def _text_file(path: Path) -> IO[str]:
+    return open(path, "w", encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def atomic_folder(folder: PathLike) -> Iterator[Path]:
+    """A temporary folder to write to. It replaces `folder` once all of its content is on disk.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     with atomic_folder(Path(parent, "notes")) as unfinished:
+        ...         _ = (unfinished / "a.txt").write_text("a")
+        ...     os.listdir(parent), os.listdir(Path(parent, "notes"))
+        (['notes'], ['a.txt'])
+    """
+    folder = Path(os.path.abspath(folder))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished, old = (folder.with_name(f".{folder.name}.{uuid4().hex}{end}") for end in (UNFINISHED, REPLACED))
+    unfinished.mkdir()
+    try:
+        yield unfinished
+        for path in (*unfinished.rglob("*"), unfinished):
+            flush_to_disk(path)
+        if os.path.lexists(folder):
+            folder.rename(old)  # a folder cannot be replaced in one step
+        unfinished.rename(folder)
+        flush_to_disk(folder.parent)
+    finally:
+        if os.path.lexists(old) and not os.path.lexists(folder):
+            old.rename(folder)
+        _remove(unfinished)
+        _remove(old)
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, a folder, or a symbolic link, but never what the link points to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: PathLike) -> None:
+    """Removes temporary files of killed processes from a folder; the caller must hold its lock.
+
+    A folder that was moved aside gets its name back, unless its replacement exists.
+    """
+    for path in Path(folder).glob(".*"):
+        if found := LEFTOVER.fullmatch(path.name):
+            name = path.with_name(found["name"])
+            if found["end"] == REPLACED and not os.path.lexists(name):
+                path.rename(name)
+            else:
+                _remove(path)

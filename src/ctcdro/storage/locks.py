@@ -1,0 +1,111 @@
+"""Locks that allow one process at a time to write to a folder."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from .paths import PathLike
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".lock"
+
+
+@contextmanager
+def lock_folder(folder: PathLike, *, wait: bool = False) -> Iterator[Path]:
+    """Creates a folder, and locks it against other processes and threads until the end of the block.
+
+    The lock is released when the process ends, even if it is killed; the file `.lock` stays. After an error, a folder
+    that this function created is removed if it is empty.
+
+    Args:
+        folder: the folder.
+        wait: whether to wait until the folder is free, instead of raising an error.
+
+    Raises:
+        ValueError: if another process holds it, or `.lock` is a symbolic link.
+    """
+    folder = Path(folder)
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    with _lock(folder, wait):
+        try:
+            yield folder
+        except BaseException:
+            with suppress(OSError):
+                if missing and os.listdir(folder) == [LOCK]:
+                    os.unlink(folder / LOCK)
+                    for one in missing:
+                        one.rmdir()
+            raise
+
+
+def is_locked(folder: PathLike) -> bool:
+    """Whether a process holds the lock of a folder."""
+    try:
+        with _opened(Path(folder, LOCK), os.O_RDWR) as file:
+            return not _is_taken(file, wait=False)
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def _lock(folder: Path, wait: bool) -> Iterator[None]:
+    path = folder / LOCK
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _opened(path, os.O_RDWR | os.O_CREAT) as file:
+            if not _is_taken(file, wait):
+                raise ValueError(
+                    f"{folder}: another process is writing to this folder. Wait until it ends, or choose another one."
+                )
+            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), os.lstat(path)):
+                continue  # the last holder failed and removed the folder
+            _held.add(file)
+            try:
+                yield
+            finally:
+                _held.discard(file)
+            return
+
+
+def _opened(path: Path, flags: int) -> IO[bytes]:
+    """The lock file. It is never written to: it may be a hard link to another file."""
+    try:
+        return open(path, "rb", opener=lambda path, _: os.open(path, flags | os.O_NOFOLLOW, 0o666))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{path} is a symbolic link, so it cannot be a lock. Remove it.") from error
+        raise
+
+
+def _is_taken(file: IO[bytes], wait: bool) -> bool:
+    """Takes a lock; returns False if another process holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+            raise
+        logger.warning("%s: this file system has no locks. Run only one process at a time in this folder.", file.name)
+    return True
+
+
+# A lock is held until all copies of its file are closed, so workers that outlive a killed process must have none.
+_held: set[IO[bytes]] = set()
+
+
+def _close_held() -> None:
+    for file in _held:
+        file.close()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_close_held)

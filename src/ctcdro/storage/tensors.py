@@ -1,0 +1,63 @@
+"""Tensors in files, by safetensors; and digests of tensors. What cannot be written or read is told of by file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..runtime.extras import extra
+from .paths import PathLike
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: PathLike) -> None:
+    """Writes tensors, from any device.
+
+    Raises:
+        OSError: if they cannot be written, as on a full disk.
+    """
+    safetensors = _safetensors()
+    try:
+        content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        safetensors.torch.save_file(content, path)
+    except safetensors.SafetensorError as error:  # no OSError, even where the disk is full
+        raise OSError(f"{path}: not written: {error}") from error
+
+
+def load_tensors(path: PathLike) -> dict[str, Tensor]:
+    """Reads tensors.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: naming the file, if it holds something else.
+    """
+    safetensors = _safetensors()
+    try:
+        return safetensors.torch.load_file(path)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path}: no file of tensors: {error}") from error
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Tells whether tensors are, to the bit, those they were.
+
+    Example:
+        >>> tensors_digest({"a": torch.ones(2)}) == tensors_digest({"a": torch.ones(2)})
+        True
+        >>> tensors_digest({"a": torch.ones(2)}) == tensors_digest({"b": torch.ones(2)})
+        False
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _safetensors() -> Any:
+    with extra("train", "Saving and loading tensors"):
+        import safetensors.torch
+    return safetensors

@@ -1,0 +1,155 @@
+"""The synthetic corpus: recipes -> audio files and manifests, on the spot and without a download.
+
+    make_corpus("corpus", DEMO)
+
+What one can rely on:
+
+* the same recipes and seed give the same bytes, whatever the number of workers; test sentences are drawn first, and do
+  not change with the minutes of training audio;
+* no text occurs twice in a corpus, so no test sentence is heard in training; speakers are the same in all splits;
+* audio files are named after all that determines them. One that is there is not made again, so an interrupted call
+  goes on where it stopped.
+
+The speech is that of eSpeak NG, a formant synthesizer: good for trying things out, no substitute for human speech.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..prepare.prepare import refuse_other_dataset, write_dataset
+from ..runtime.progress import Track, untracked
+from ..speech.manifest import Manifest
+from ..speech.utterance import Utterance
+from ..storage.atomic import remove_leftovers
+from ..storage.locks import lock_folder
+from ..storage.paths import PathLike
+from .rendering import SAMPLE_RATE, Pool, Say, num_samples
+from .script import SPLITS, Key, Sentence, plan, rng_of
+from .spec import DEMO, Recipe
+from .voices import LANGUAGES, check_languages
+
+__all__ = ["DEMO", "LANGUAGES", "Recipe", "make_corpus"]
+
+FORMAT = 1  # to be raised when the same recipe comes to give other audio
+PACKAGES = ("babel", "espeakng_loader", "gflanguages", "soxr", "wordfreq")
+
+
+def make_corpus(
+    out: PathLike,
+    recipes: Mapping[str, Recipe],
+    seed: int = 0,
+    num_workers: int | None = None,
+    overwrite: bool = False,
+    track: Track = untracked,
+) -> dict[str, Manifest]:
+    """Makes audio and the manifests `train.jsonl`, `dev.jsonl` and `test.jsonl` below `out`.
+
+    Args:
+        out: a folder, made if need be. Audio of other recipes that is in it stays there.
+        recipes: by language, as ISO 639-3 code.
+        seed: of words, speakers, rooms and noise.
+        num_workers: processes; by default as many as there are processors.
+        overwrite: replace the manifests of a dataset that was made otherwise.
+        track: shows progress.
+
+    Returns:
+        The manifests, by split.
+
+    Raises:
+        ValueError: if a language cannot be spoken, or has too few words for so many different sentences; or if another
+            process is writing to the folder.
+        RuntimeError: if eSpeak NG fails, naming the text.
+        ImportError: if a package of the extra `demo` is missing.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> recipe = Recipe(duration=1.0, spread=0.2, train_minutes=0.1, dev_minutes=0.05, test_minutes=0.05)
+        >>> with TemporaryDirectory() as folder:
+        ...     manifests = make_corpus(folder, {"ces": recipe}, num_workers=1)
+        >>> [(split, len(manifest)) for split, manifest in manifests.items()]
+        [('train', 6), ('dev', 3), ('test', 3)]
+    """
+    languages = sorted(recipes)
+    check_languages(languages)
+    if not languages:
+        raise ValueError("`recipes` must have a language at least; got none.")
+    if num_workers is not None and num_workers < 1:
+        raise ValueError(f"`num_workers` must be 1 or more; got {num_workers!r}.")
+    _check_packages()
+    folder = Path(os.path.abspath(out))
+    about = {"reader": "synthetic", "seed": seed, "recipes": {name: asdict(recipes[name]) for name in languages}}
+    with lock_folder(folder), Pool(num_workers or _num_processors()) as pool:
+        refuse_other_dataset(folder, about, overwrite)
+        sentences = plan(recipes, seed, pool)
+        jobs = {key: _job(key, sentence, recipes[key[0]], seed, folder) for key, sentence in sentences.items()}
+        lengths = _render(jobs, pool, track)
+        manifests = {}
+        for split in reversed(SPLITS):
+            keys = [key for key in sentences if key[1] == split]
+            if keys:
+                manifests[split] = Manifest(
+                    _utterance(key, sentences[key], jobs[key], lengths[key], out) for key in keys
+                )
+        write_dataset(folder, about, manifests)
+    return manifests
+
+
+def _check_packages() -> None:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"The synthetic corpus needs the extra `demo` (missing: {', '.join(missing)}): pip install 'ctcdro[demo]'"
+        )
+
+
+def _job(key: Key, sentence: Sentence, recipe: Recipe, seed: int, folder: Path) -> Say:
+    rng = rng_of(seed, key[0], "acoustics", sentence.text)
+    job = replace(
+        sentence.speaker.say(sentence.words),
+        snr=None if recipe.snr is None else round(rng.uniform(*recipe.snr), 2),
+        reverberation=recipe.reverberation,
+        seed=int(rng.integers(2**62)),
+    )
+    # All that determines the audio. Generators of another version of numpy may give other noise.
+    made_by = [FORMAT, *(version(package) for package in ("espeakng-loader", "soxr", "numpy"))]
+    digest = hashlib.sha256(json.dumps([asdict(job), made_by]).encode()).hexdigest()[:16]
+    return replace(job, path=str(folder / "audio" / key[0] / f"{key[0]}-{digest}.wav"))
+
+
+def _render(jobs: Mapping[Key, Say], pool: Pool, track: Track) -> dict[Key, int]:
+    """Makes the files that are not there; returns the number of samples of each."""
+    for folder in {Path(str(job.path)).parent for job in jobs.values()}:
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(folder)
+    there = {key: num_samples(Path(str(job.path))) for key, job in jobs.items()}
+    lengths = {key: length for key, length in there.items() if length}
+    missing = [key for key in jobs if key not in lengths]
+    answers = pool.run([jobs[key] for key in missing])
+    for number, length in track(answers, "making speech", len(missing)):
+        lengths[missing[number]] = length
+    return lengths
+
+
+def _utterance(key: Key, sentence: Sentence, job: Say, length: int, out: PathLike) -> Utterance:
+    name = Path(str(job.path)).name
+    return Utterance(
+        audio_filepath=os.path.join(out, "audio", key[0], name),
+        duration=length / SAMPLE_RATE,
+        text=sentence.text,
+        lang=key[0],
+        id=name.removesuffix(".wav"),
+        corpus="synthetic",
+        speaker=sentence.speaker.name,
+    )
+
+
+def _num_processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,302 @@
+"""Speech in parallel: jobs go to worker processes, each of which forks for every utterance.
+
+    python -m ctcdro.synthetic.rendering    (a worker: jobs come on standard input, answers go to standard output)
+
+What one can rely on:
+
+* the same job gives the same bytes, with any number of workers and in any order;
+* an audio file appears whole or not at all;
+* the calling process, which may have threads, is never forked; when it ends, by whatever means, the workers end too;
+* a process that speaks has a time limit, and the death of a worker is an error.
+
+Workers import neither torch nor anything that does.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import wave
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..storage.atomic import atomic_write_bytes
+from .acoustics import add_noise, add_room, set_level
+from .espeak import ESpeak
+from .spec import SHORTEST
+
+SAMPLE_RATE = 16_000
+MARGIN = 0.05  # seconds of silence before and after, so that no sound is cut
+TIME_LIMIT = 60  # seconds for one utterance, which takes some ten milliseconds
+
+
+@dataclass(frozen=True)
+class Read:
+    """A job: the phonemes of words."""
+
+    voice: str
+    words: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Say:
+    """A job: the audio of a text; the answer is its number of samples."""
+
+    voice: str
+    text: str
+    rate: int
+    pitch: int
+    snr: float | None = None
+    reverberation: float = 0.0
+    seed: int = 0
+    """Of room and noise."""
+    path: str | None = None
+    """Absolute; None to count samples only."""
+
+
+class Pool:
+    """Worker processes, for a `with` statement.
+
+    Example:
+        >>> with Pool(num_workers=1) as pool:
+        ...     answers = dict(pool.run([Read("cs", ["den"]), Say("cs", "dobrý den", rate=120, pitch=50)]))
+        >>> answers[0], 8000 < answers[1] < 24000
+        (['dˈen'], True)
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        self._workers = [_Worker() for _ in range(num_workers)]
+
+    @property
+    def pids(self) -> list[int]:
+        return [worker.pid for worker in self._workers]
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        for worker in self._workers:
+            worker.close(at_once=error is not None)
+
+    def run(self, jobs: Sequence[Read | Say]) -> Iterator[tuple[int, Any]]:
+        """Yields (number of the job, answer) as they come. Take all before the next call.
+
+        Raises:
+            RuntimeError: naming voice and text, if eSpeak NG fails or a worker dies.
+        """
+        waiting = deque(enumerate(jobs))
+        with selectors.DefaultSelector() as selector:
+            for worker in self._workers:
+                selector.register(worker.answers, selectors.EVENT_READ, worker)
+                if waiting:
+                    worker.give(*waiting.popleft())
+            # A worker has one job at a time, and so is reading whenever a job is written to it: pipes cannot fill up at
+            # both ends, however long jobs and answers are.
+            while any(worker.given for worker in self._workers):
+                for key, _ in selector.select():
+                    for number, answer in key.data.take():
+                        if waiting:
+                            key.data.give(*waiting.popleft())
+                        yield number, answer
+
+
+class _Worker:
+    """The near end of a worker process."""
+
+    def __init__(self) -> None:
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115, closed by `close`
+        one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a process that forks should have no others
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __spec__.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._messages,
+            env={**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        assert self._process.stdout is not None
+        self.answers = self._process.stdout
+        self.given: deque[tuple[int, Read | Say]] = deque()
+        self._unread = b""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def give(self, number: int, job: Read | Say) -> None:
+        assert self._process.stdin is not None
+        self.given.append((number, job))
+        try:
+            self._process.stdin.write(json.dumps([type(job).__name__, asdict(job)]).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._death() from error
+
+    def take(self) -> Iterator[tuple[int, Any]]:
+        """The answers that have come, in the order of the jobs."""
+        received = os.read(self.answers.fileno(), 1 << 16)
+        if not received:
+            raise self._death()
+        *lines, self._unread = (self._unread + received).split(b"\n")
+        for line in lines:
+            number, job = self.given.popleft()
+            answer = json.loads(line)
+            if "error" in answer:
+                raise RuntimeError(f"No speech could be made of {_shown(job)}: {answer['error']}.")
+            yield number, answer["result"]
+
+    def _death(self) -> RuntimeError:
+        status = self._process.wait()
+        self._messages.seek(0)
+        said = self._messages.read().decode(errors="replace").strip().splitlines()
+        job = f" at {_shown(self.given[0][1])}" if self.given else ""
+        return RuntimeError(
+            f"A process that makes speech ended{job} ({_shown_status(status)}{': ' + said[-1] if said else ''}). "
+            "The same command goes on from the files that are there."
+        )
+
+    def close(self, at_once: bool) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()  # the worker ends when it has read to the end
+        try:
+            self._process.wait(timeout=0.5 if at_once else TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self.answers.close()
+        self._messages.close()
+
+
+def _shown(job: Read | Say) -> str:
+    return f"{job.text!r} by voice {job.voice}" if isinstance(job, Say) else f"words by voice {job.voice}"
+
+
+def _shown_status(status: int) -> str:
+    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+
+# The far end.
+
+
+def work() -> None:
+    """Answers jobs until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all processes of a terminal; one traceback is enough
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # what the library may print is no answer
+        espeak = ESpeak()
+        gc.freeze()  # pages that a fork does not touch are not copied
+        for line in sys.stdin.buffer:
+            kind, fields = json.loads(line)
+            job = {"Read": Read, "Say": Say}[kind](**fields)
+            answers.write(json.dumps(_answer(espeak, job)).encode() + b"\n")
+            answers.flush()
+
+
+def _answer(espeak: ESpeak, job: Read | Say) -> dict[str, Any]:
+    try:
+        if isinstance(job, Read):
+            return {"result": json.loads(in_fork(lambda: _read(espeak, job)))}
+        spoken = np.frombuffer(in_fork(lambda: _say(espeak, job)), dtype=np.int16)
+        samples = _finish(spoken, espeak.sample_rate, job)
+        if job.path is not None:
+            _write(job.path, samples)
+        return {"result": len(samples)}
+    except Exception as error:
+        return {"error": str(error)}
+
+
+def in_fork(function: Callable[[], bytes]) -> bytes:
+    """The result of a function called in a forked process.
+
+    Raises:
+        RuntimeError: with what was raised there, or the signal that ended the process.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.alarm(TIME_LIMIT)  # its default action ends the process, whatever that is doing
+            with os.fdopen(writing, "wb") as file:
+                try:
+                    file.write(b"+" + function())
+                except Exception as error:
+                    file.write(f"-{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        received = file.read()  # to the end, which comes with the end of the process
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        raise RuntimeError(f"eSpeak NG was ended by signal {signal.Signals(os.WTERMSIG(status)).name}")
+    if not received.startswith(b"+"):
+        raise RuntimeError(received[1:].decode() or "its process ended without an answer")
+    return received[1:]
+
+
+def _read(espeak: ESpeak, job: Read) -> bytes:
+    espeak.set_voice(job.voice)
+    return json.dumps([espeak.read(word) for word in job.words]).encode()
+
+
+def _say(espeak: ESpeak, job: Say) -> bytes:
+    espeak.set_voice(job.voice)
+    return espeak.say(job.text, job.rate, job.pitch).tobytes()
+
+
+def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: Say) -> npt.NDArray[np.int16]:
+    import soxr
+
+    samples = soxr.resample(spoken / 32768.0, sample_rate, SAMPLE_RATE)
+    # What is shorter than an utterance may be gets more silence.
+    missing = round(SHORTEST * SAMPLE_RATE) - len(samples)
+    samples = np.pad(samples, max(round(MARGIN * SAMPLE_RATE), (missing + 1) // 2))
+    rng = np.random.default_rng(job.seed)
+    if job.reverberation > 0:
+        samples = add_room(samples, job.reverberation, SAMPLE_RATE, rng)
+    if job.snr is not None:
+        samples = add_noise(samples, job.snr, rng)
+    return np.rint(set_level(samples) * 32767).astype("<i2")
+
+
+WAV_HEADER = 44  # bytes, as `wave` writes it
+
+
+def _write(path: str, samples: npt.NDArray[np.int16]) -> None:
+    # WAV, since FLAC takes three times as long to write and six times as long to read, and saves a quarter of the size.
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(SAMPLE_RATE)
+        file.writeframes(samples.tobytes())
+    atomic_write_bytes(path, content.getvalue())
+
+
+def num_samples(path: Path) -> int | None:
+    """The number of samples of a rendered audio file; None if it is missing or truncated."""
+    try:
+        with wave.open(str(path), "rb") as file:
+            number = file.getnframes()
+        return number if path.stat().st_size == WAV_HEADER + 2 * number else None
+    except (OSError, EOFError, wave.Error):
+        return None
+
+
+if __name__ == "__main__":
+    work()

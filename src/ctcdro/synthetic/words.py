@@ -1,0 +1,211 @@
+"""Words of a language from installed packages, and sentences of random words that take a given time to say.
+
+What one can rely on:
+
+* a word is in NFC and lower case, of letters and marks of its language's script only, and `clean` leaves it as it is;
+* words come most frequent first where wordfreq has the language; names of CLDR and the words of a sample text
+  elsewhere, in a fixed order;
+* the same generator gives the same sentence.
+
+What a voice makes of a word is left to `espeak.py`; `is_read_well` judges it from the phonemes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ..speech.normalization import clean
+from .voices import Language, find_language
+
+# How the Unicode names of a script's letters begin.
+SCRIPTS = {
+    "Arabic": ("ARABIC LETTER",),  # without tatweel, which is no sound
+    "Bengali": ("BENGALI",),
+    "Cyrillic": ("CYRILLIC",),
+    "Devanagari": ("DEVANAGARI",),
+    "Georgian": ("GEORGIAN",),
+    "Greek": ("GREEK",),
+    "Han": ("CJK UNIFIED",),
+    "Hangul": ("HANGUL SYLLABLE",),
+    "Kana": ("HIRAGANA LETTER", "KATAKANA LETTER", "KATAKANA-HIRAGANA PROLONGED"),
+    "Latin": ("LATIN",),
+    "Tamil": ("TAMIL",),
+}
+SYLLABIC = {"Han", "Hangul"}  # one character can be a word; elsewhere it is read as the name of a letter
+
+# An abbreviation has none of these, and is spelled out.
+VOWEL_LETTERS = {
+    "Cyrillic": "аеёиоуыэюяіїєъ",
+    "Greek": "αεηιουω",
+    "Latin": "aeiouyæøœı",
+}
+NOT_FIRST_IN_KANA = "んンっッーぁぃぅぇぉゃゅょァィゥェォャュョ"
+
+# In the International Phonetic Alphabet as eSpeak NG writes it; with the mark of a syllabic consonant.
+VOWEL_SOUNDS = "aeiouyæøœɐɑɒɔɘəɚɛɜɞɤɨɪɯɵɶʉʊʌʏεᵻ\u0329"
+NO_SOUNDS = "ˈˌː"
+
+NUM_LISTED = 10_000  # words asked of wordfreq, before filtering
+MAX_PHRASE = 4  # characters
+PSEUDO_TERRITORIES = {"XA", "XB", "ZZ"}  # accents, writing direction, unknown
+NUM_LAST = 16  # words among which the last of a sentence is chosen
+
+
+@cache
+def frequent_words(code: str) -> tuple[str, ...]:
+    """Words of a language, the most frequent first where that is known.
+
+    Example:
+        >>> frequent_words("ces")[:4]
+        ('se', 'na', 'je', 'to')
+        >>> "世界" in frequent_words("yue"), "the" in frequent_words("yue")
+        (True, False)
+    """
+    language = find_language(code)
+    return tuple(dict.fromkeys(word for word in _listed(language) if is_word(word, language)))
+
+
+def _listed(language: Language) -> Iterator[str]:
+    if language.wordfreq is None:
+        texts = [*_sample_texts(language.sample), *_cldr_names(language.locale)]
+        yield from (word for text in texts for word in _split(text, language))
+        return
+    import wordfreq
+
+    for word in wordfreq.top_n_list(language.wordfreq, NUM_LISTED):
+        # It folds case, which undoes the final sigma and the sharp s.
+        spelled = re.sub("σ$", "ς", word) if language.script == "Greek" else word
+        if clean(spelled) == spelled and (language.avoid is None or language.avoid not in spelled):
+            yield spelled
+
+
+def _split(text: str, language: Language) -> list[str]:
+    """The words of a text. Where they are not written apart, the short phrases between punctuation and digits."""
+    if not language.spaced:
+        return [phrase for phrase in re.split(r"[\W\d_]+", text) if len(phrase) <= MAX_PHRASE]
+    words = (word.strip(",.;:") for word in re.split(r"[\s\-‑–/()]+", text))
+    return [clean(word) for word in words if word.replace("’", "'").find("'") < 0]
+
+
+def _cldr_names(locale: str | None) -> Iterator[str]:
+    """Names of times, places and languages. Month names are those in dates: the stand-alone ones may be inherited."""
+    from babel import Locale
+
+    assert locale is not None
+    names = Locale.parse(locale)
+    for calendar in (names.months, names.days):
+        yield from calendar["format"]["wide"].values()
+    yield from (name for code, name in names.territories.items() if code not in PSEUDO_TERRITORIES)
+    for table in (names.languages, names.scripts, names.currencies):
+        yield from table.values()
+    yield from (zone["city"] for zone in names.time_zones.values() if "city" in zone)
+
+
+def _sample_texts(sample: str | None) -> Iterator[str]:
+    import gflanguages
+
+    texts = gflanguages.LoadLanguages()[sample].sample_text
+    yield from (getattr(texts, field.name) for field in texts.DESCRIPTOR.fields if field.name.startswith("specimen"))
+
+
+def is_word(word: str, language: Language) -> bool:
+    """Whether a text is one word, of letters of the language's script only, that may be read as a word.
+
+    Example:
+        >>> [is_word(word, find_language("rus")) for word in ("слово", "word", "2й", "в", "см")]
+        [True, False, False, False, False]
+    """
+    if len(word) < (1 if language.script in SYLLABIC else 2) or not unicodedata.category(word[0]).startswith("L"):
+        return False
+    if not all(_is_of_script(character, language.script) for character in word):
+        return False
+    if language.script == "Kana":
+        return word[0] not in NOT_FIRST_IN_KANA
+    vowels = VOWEL_LETTERS.get(language.script)
+    return vowels is None or any(letter in vowels for letter in unicodedata.normalize("NFD", word))
+
+
+def _is_of_script(character: str, script: str) -> bool:
+    kind, name = unicodedata.category(character), unicodedata.name(character, "")
+    # Marks that no composed letter has, as on Romanized Arabic, are named for no script. They are not wanted.
+    return kind[0] in "LM" and (name.startswith(SCRIPTS[script]) or (script == "Arabic" and name in _ARABIC_MARKS))
+
+
+_ARABIC_MARKS = {"ARABIC FATHA", "ARABIC DAMMA", "ARABIC KASRA", "ARABIC SHADDA", "ARABIC SUKUN", "ARABIC FATHATAN"}
+
+
+def is_read_well(reading: str, language: Language) -> bool:
+    """Whether phonemes are those of a word read in its language, and not spelled out.
+
+    Args:
+        reading: as `espeak.read` gives it. A change of language stands in parentheses, and names of letters are apart.
+        Arabic words whose short vowels are not known have consonants in their place.
+
+    Example:
+        >>> czech, arabic = find_language("ces"), find_language("ara")
+        >>> [is_read_well(reading, czech) for reading in ("dˈen", "(en)ðə(cs)", "dvˈojite vˌeː", "st")]
+        [True, False, False, False]
+        >>> [is_read_well(reading, arabic) for reading in ("ʔassalˈaːm", "ʔalmtħdt")]
+        [True, False]
+    """
+    if "(" in reading or (" " in reading and language.script != "Han"):
+        return False
+    sounds = "".join(sound for sound in unicodedata.normalize("NFD", reading) if sound not in NO_SOUNDS)
+    if language.script == "Arabic" and re.search(f"[^{VOWEL_SOUNDS}]{{4}}", sounds.replace("ˤ", "")):
+        return False
+    return any(sound in VOWEL_SOUNDS for sound in sounds)
+
+
+def num_sounds(reading: str) -> int:
+    """The length of a word as it is said.
+
+    Example:
+        >>> num_sounds("dˈobriː")
+        6
+    """
+    return sum(sound.isalpha() and sound not in "ˈˌ" for sound in reading)
+
+
+def join(words: Sequence[str], language: Language) -> str:
+    """A sentence as it is written.
+
+    Example:
+        >>> join(["dobrý", "den"], find_language("ces")), join(["你好", "世界"], find_language("cmn"))
+        ('dobrý den', '你好世界')
+    """
+    return (" " if language.spaced else "").join(words)
+
+
+def compose(seconds: npt.NDArray[np.float64], target: float, rng: np.random.Generator) -> list[int]:
+    """Draws words at random, the last of them so that together they take nearly `target` seconds.
+
+    Args:
+        seconds: (n,) how long each word takes.
+        target: seconds to fill; there is one word at least.
+        rng: where the choice comes from.
+
+    Returns:
+        The numbers of the words.
+
+    Example:
+        >>> seconds = np.array([0.2, 0.3, 0.4, 0.5, 0.6])
+        >>> words = compose(seconds, 2.0, np.random.default_rng(0))
+        >>> bool(abs(seconds[words].sum() - 2.0) < 0.11)
+        True
+    """
+    chosen: list[int] = []
+    shortest = seconds.min()
+    while target - seconds[word := int(rng.integers(len(seconds)))] >= shortest:
+        chosen.append(word)
+        target -= seconds[word]
+    candidates = rng.integers(len(seconds), size=NUM_LAST)
+    last = int(candidates[np.argmin(np.abs(seconds[candidates] - target))])
+    if not chosen or abs(target - seconds[last]) < abs(target):
+        chosen.append(last)
+    return chosen

@@ -1,0 +1,171 @@
+"""Evaluating and transcribing with the model of a small run."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from tones import write_dataset
+from typer.testing import CliRunner
+
+from ctcdro.cli.main import app
+from ctcdro.decoding.decode import by_length, decode
+from ctcdro.decoding.evaluate import evaluate, transcribe
+from ctcdro.models.recognizer import load
+from ctcdro.runs.config import parse_config
+from ctcdro.runs.folder import RunFolder
+from ctcdro.scoring.scores import Scores
+from ctcdro.scoring.transcripts import read_predictions
+from ctcdro.speech.audio import AudioError
+from ctcdro.speech.loading import SpeechDataset
+from ctcdro.speech.manifest import Manifest
+from ctcdro.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def run(one_thread, tmp_path_factory):
+    """Trained until it reads the tones."""
+    folder = tmp_path_factory.mktemp("run")
+    values = {
+        "dataset": str(write_dataset(folder / "data", num_train=40)),
+        "model": {"encoder": "mel-small", "head": "linear", "spec_augment": False},
+        "objective": {"step_size": 1e-3, "smoothing": 0.5},
+        "batches": {"batch_duration": 6.0, "num_workers": 0},
+        "optimizer": {"learning_rate": 4e-3, "clip_norm": None, "accumulate": 1, "schedule": "cosine", "warmup": 0.1},
+        "training": {"epochs": 2, "batches_per_epoch": 100, "trackers": [], "select": "worst-cer"},
+    }
+    return train(parse_config(values), folder / "run")
+
+
+def test_a_run_learns_to_read_tones(run):
+    scores = evaluate(run.path, "test").scores
+    assert scores.worst()[1] < 0.1
+    assert min(scores.rates("lid").values()) > 0.95
+
+
+def test_predictions_and_scores_are_written(run):
+    scores = evaluate(run.path, "dev", profile="ml-superb2").scores
+    manifest = Manifest.read(run.path.parent / "data" / "dev.jsonl")
+    predictions = read_predictions(run.predictions("dev"))
+    assert [one.id for one in predictions] == [one.id for one in manifest]
+    assert Scores.from_record(json.loads(run.scores("dev").read_text())) == scores
+    assert scores.profile == "ml-superb2"
+
+
+def test_batches_change_nothing(run):
+    model, vocabulary = load(run.model)
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    alone = decode(model, vocabulary, manifest, batch_duration=0.1)
+    together = decode(model, vocabulary, manifest, batch_duration=100.0, num_workers=2)
+    assert alone.predictions == together.predictions
+    assert alone.losses == pytest.approx(together.losses, rel=1e-3, abs=1e-3)
+
+
+def test_another_dataset_is_read_instead_of_the_audio_of_the_manifest(run):
+    class NextOne(SpeechDataset):
+        """The audio of the utterance after."""
+
+        def __getitem__(self, index):
+            return super().__getitem__((index + 1) % len(self))._replace(number=index)
+
+    model, vocabulary = load(run.model)
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    plain = [one.hyp_text for one in decode(model, vocabulary, manifest).predictions]
+    decoded = decode(model, vocabulary, manifest, dataset=NextOne(manifest, vocabulary), batch_duration=100.0)
+    assert [one.hyp_text for one in decoded.predictions] == [*plain[1:], plain[0]]
+    assert len(set(plain)) > 1
+
+
+def test_batches_have_all_utterances_and_little_padding():
+    durations = torch.rand(200, generator=torch.Generator().manual_seed(0)).numpy() * 10 + 0.1
+    batches = by_length(durations, 30.0)
+    assert sorted(index for batch in batches for index in batch) == list(range(200))
+    assert all(max(durations[batch]) * len(batch) <= 30.0 for batch in batches)
+
+
+def test_unreadable_audio_stops_or_counts_as_nothing_recognized(run, tmp_path, caplog):
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    (tmp_path / "broken.wav").write_text("no audio")
+    lines = [json.dumps(one.to_record()) for one in manifest]
+    broken = {**manifest[0].to_record(), "audio_filepath": str(tmp_path / "broken.wav"), "id": "broken"}
+    (tmp_path / "test.jsonl").write_text("\n".join([*lines, json.dumps(broken)]))
+    with pytest.raises(AudioError, match=r"test\.jsonl:9: .*broken\.wav"):
+        evaluate(run.path, "test", dataset=tmp_path)
+    own = run.scores("test").read_bytes() if run.scores("test").exists() else None
+    evaluate(run.path, "test", dataset=tmp_path, skip_faults=True)
+    assert "1 of 9 utterances could not be read" in caplog.text
+    name = f"test-of-{tmp_path.name}"  # apart from those of the run's own data
+    last = read_predictions(run.predictions(name))[-1]
+    assert (last.id, last.hyp_lang, last.hyp_text) == ("broken", None, "")
+    assert json.loads(run.scores(name).read_text())["skipped"] == 1
+    assert (run.scores("test").read_bytes() if run.scores("test").exists() else None) == own
+
+
+def test_the_command_prints_the_files_that_it_wrote_for_another_dataset(run, tmp_path):
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    (tmp_path / "fleurs").mkdir()
+    records = [one.to_record() | {"audio_filepath": str(one.audio_filepath)} for one in manifest]
+    (tmp_path / "fleurs" / "test.jsonl").write_text("\n".join(map(json.dumps, records)))
+    done = CliRunner().invoke(app, ["evaluate", str(run.path), "--dataset", str(tmp_path / "fleurs")])
+    assert done.exit_code == 0, done.output
+    assert f"Predictions: {run.predictions('test-of-fleurs')}\nScores: {run.scores('test-of-fleurs')}" in done.output
+    assert run.predictions("test-of-fleurs").is_file()
+
+
+def test_audio_that_the_encoder_does_not_take_is_named(run, tmp_path):
+    soundfile.write(tmp_path / "short.wav", np.zeros(200), 16_000)
+    with pytest.raises(AudioError, match=r"short.wav: `num_samples` has 200; mel-small needs 400"):
+        list(transcribe(run.model, [tmp_path / "short.wav"]))
+
+
+def test_a_profile_that_there_is_not_is_refused_before_anything_is_decoded(run):
+    with pytest.raises(ValueError, match="`profile` must be one of plain, ml-superb2, paper; got 'foo'"):
+        evaluate(run.path, "test", profile="foo", track=None)
+
+
+def test_files_are_transcribed_one_by_one(run):
+    manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
+    evaluate(run.path, "test")
+    expected = [(one.hyp_lang, one.hyp_text) for one in read_predictions(run.predictions("test"))]
+    found = transcribe(run.model, [one.audio_filepath for one in manifest])
+    assert [(one.language, one.text) for one in found] == expected
+
+
+def test_a_broken_file_does_not_keep_the_others_from_being_transcribed(run, tmp_path):
+    first, last = sorted((run.path.parent / "data").glob("aaa-test-*.wav"))[:2]
+    (tmp_path / "broken.wav").write_bytes(b"RIFF")
+    soundfile.write(tmp_path / "short.wav", np.zeros(200), 16_000)
+    broken = [tmp_path / "broken.wav", tmp_path / "gone.mp3", tmp_path, tmp_path / "short.wav"]
+    command = [sys.executable, "-m", "ctcdro", "transcribe", str(run.path), str(first), *map(str, broken), str(last)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [str(first), str(last)]
+    summary, *faults = done.stderr.splitlines()
+    assert summary == "4 of 6 files could not be transcribed:"
+    assert [line.split(": ")[0] for line in faults] == [f"  {path}" for path in broken]
+
+
+def test_commands_print_and_say_where_things_are(run):
+    audio = next((run.path.parent / "data").glob("aaa-test-*.wav"))
+    for arguments, expected in (
+        (["evaluate", run.path, "--split", "dev"], f"Scores: {run.scores('dev')}"),
+        (["transcribe", run.path, audio], f"{audio}\taaa\t"),
+        (["transcribe", run.model, audio, "--json"], '"language": "aaa"'),
+    ):
+        command = [sys.executable, "-m", "ctcdro", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout
+
+
+def test_what_is_not_there_is_named(run, tmp_path):
+    with pytest.raises(ValueError, match="no model in it; finish the run first"):
+        evaluate(tmp_path)
+    with pytest.raises(ValueError, match=r"tests\.jsonl: no such file.*Splits of this dataset: dev, test, train\.$"):
+        evaluate(run.path, "tests")
+    with pytest.raises(ValueError, match=r"test\.jsonl: no such file.*specify its folder with --dataset"):
+        evaluate(run.path, "test", dataset=tmp_path)
+    assert RunFolder(run.path).is_finished

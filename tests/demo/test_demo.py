@@ -1,0 +1,111 @@
+"""A tiny demonstration: stopped, gone on with, shown again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from ctcdro.demo.demo import RUNS, demo, demo_sweep
+from ctcdro.runs.config import read_config
+
+OPTIONS = ["--minutes", "0.15:0.03:0.03", "--steps", "4"]
+
+
+def command(folder, *options):
+    return [sys.executable, "-m", "ctcdro", "demo", "--out", str(folder), *OPTIONS, *options]
+
+
+def run(folder, *options):
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(command(folder, *options), capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    """Stopped while speech is made, the same command, and once more."""
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    with subprocess.Popen(command(folder), stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline and not any(folder.rglob("*.wav")):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        stopped = SimpleNamespace(stderr=process.communicate()[1], returncode=process.returncode)
+    num_files = len(list(folder.rglob("*.wav")))
+    whole = run(folder)
+    mark = (folder / "report.html").stat().st_mtime_ns
+    again = run(folder)
+    return SimpleNamespace(**locals())
+
+
+def test_it_can_be_stopped_and_gone_on_with(story):
+    assert story.stopped.returncode == 130
+    assert "The same command goes on" in story.stopped.stderr
+    assert 0 < story.num_files < len(list(story.folder.rglob("*.wav")))
+    assert story.whole.returncode == 0, story.whole.stderr
+
+
+def test_it_leaves_runs_a_table_and_a_page(story):
+    assert {path.name for path in (story.folder / "runs").iterdir()} == {
+        f"{setting.name}-seed0" for setting in demo_sweep("corpus").grid()
+    }
+    rows = json.loads((story.folder / "table.json").read_text())
+    assert [row["objective"] for row in rows] == ["erm", "group-dro", "ctc-dro"]
+    keys = "objective step_size smoothing seed max_cer worst_lang avg_cer lid seconds"
+    assert all(list(row) == keys.split() for row in rows)
+    assert {row["worst_lang"] for row in rows} <= {"ces", "cmn", "kor", "pol", "ron", "spa"}
+    assert "synthetic" in (story.folder / "report.html").read_text(encoding="utf-8").lower()
+
+
+def test_it_prints_the_table_and_says_that_speech_is_synthetic(story):
+    for shown in ("baseline", "group DRO", "CTC-DRO", "Max CER", "Avg CER", "LID", "On synthetic speech"):
+        assert shown in story.whole.stdout
+    assert f"Page: {story.folder / 'report.html'}" in story.whole.stdout
+
+
+def test_a_finished_one_is_only_shown_again(story):
+    assert story.again.stdout == story.whole.stdout
+    assert "making speech" not in story.again.stderr
+    assert (story.folder / "report.html").stat().st_mtime_ns == story.mark
+
+
+def test_other_options_need_another_folder(story):
+    with pytest.raises(ValueError, match=r"seeds was \[0\], now it is \[1\]"):
+        demo(story.folder, seed=1, recipes=recipes_of(story.folder), num_steps=4)
+    with pytest.raises(ValueError, match=r"corpus .*other minutes or languages; give another --out\.$"):
+        demo(story.folder, num_steps=4)
+
+
+def test_a_corpus_of_unknown_making_is_not_gone_on_with(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "train.jsonl").touch()
+    with pytest.raises(ValueError, match=r"give another --out\.$"):
+        demo(tmp_path, num_steps=4)
+
+
+def recipes_of(folder):
+    from ctcdro.cli.speech_specs import parse_recipes
+    from ctcdro.synthetic.spec import DEMO
+
+    recipes = parse_recipes(DEMO, OPTIONS[1])
+    assert json.loads((folder / "corpus" / "dataset.json").read_text())["recipes"].keys() == recipes.keys()
+    return recipes
+
+
+def test_the_runs_differ_in_their_objective_only_and_group_dro_in_its_batches(story):
+    configs = [read_config(path) for path in (story.folder / "runs").glob("*/config.yaml")]
+    erm = next(config for config in configs if config.objective.name == "erm")
+    assert sorted(config.objective.name for config in configs) == ["ctc-dro", "erm", "group-dro"]
+    for config in configs:
+        own = config.batches if config.objective.name == "group-dro" else erm.batches
+        assert config == erm.model_copy(update={"objective": config.objective, "batches": own})
+
+
+def test_the_recipe_is_the_demonstrations():
+    recipe = RUNS.parents[2] / "recipes" / "demo.yaml"
+    assert yaml.safe_load(recipe.read_text()) == yaml.safe_load(RUNS.read_text())

@@ -1,0 +1,147 @@
+"""Small runs of what the paper trains, in processes that can be killed: a pretrained encoder with dropout, under the
+Transformer head with its SpecAugment and dropout.
+
+Processes are forked from one that has imported everything. A start then takes a fraction of the time of a new
+interpreter, and a test can afford many.
+"""
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from tones import write_dataset
+
+from ctcdro.runs.config import parse_config
+from ctcdro.runs.folder import RunFolder
+from ctcdro.storage.json_files import read_lines
+
+MODELS = {
+    "fine-tuning": {},
+    "LoRA": {"lora": {"rank": 2, "dropout": 0.1}},
+    "frozen": {"freeze_encoder": True},
+}
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["accelerate", "ctcdro.training.loop", "peft", "transformers"])
+SECONDS_TO_END = 1_200
+
+
+def make_config(dataset, encoder, model, *overrides):
+    """Nine steps in three epochs; a checkpoint after steps 2, 3, 4, 6, 8 and 9."""
+    values = {
+        "dataset": str(dataset),
+        "model": {"encoder": str(encoder), "head": "transformer", **MODELS[model]},
+        "objective": {"step_size": 1e-2, "smoothing": 0.5},
+        "batches": {"batch_duration": 2.0, "num_workers": 0},
+        "optimizer": {"learning_rate": 1e-3, "accumulate": 2},
+        "training": {"epochs": 3, "batches_per_epoch": 6, "checkpoint_every": 2, "trackers": []},
+    }
+    return parse_config(values, overrides)
+
+
+# With `make_config`: each process takes two batches per step, and skips many.
+SKIPPING = ("batches.on_fault=skip", "batches.batch_duration=0.8", "optimizer.accumulate=4")
+SKIPPING += ("training.epochs=2", "training.batches_per_epoch=12")
+
+
+def write_junk(folder):
+    """A dataset of which part of the audio cannot be read."""
+    write_dataset(folder, num_train=10, num_dev=2)
+    for path in sorted(folder.glob("aaa-train-*.wav"))[:8]:
+        path.write_bytes(b"RIFF")
+    return folder
+
+
+def outcome(path):
+    """What a run leaves behind, without the times."""
+    folder = RunFolder(path)
+    files = sorted(path for path in folder.model.rglob("*") if path.is_file())
+    log = [{**record, "seconds": None} for record in read_lines(folder.log)]
+    return {path.name: path.read_bytes() for path in [*files, folder.group_weights]} | {"log": log}
+
+
+class Launch:
+    """One run of `ctcdro.training.loop.train`, by one process or several.
+
+    Args:
+        config: a file.
+        out: the folder of the run.
+        num_processes: ranks of the run.
+        killed_at: the step after which the first process kills itself, if any.
+    """
+
+    def __init__(self, config: Path, out: Path, num_processes: int = 1, killed_at: int | None = None) -> None:
+        self.out = out
+        self._report = out.with_suffix(".stderr")
+        self._report.unlink(missing_ok=True)
+        port = _free_port()
+        self._processes = [
+            CONTEXT.Process(target=_train, args=(config, out, self._report, rank, num_processes, port, killed_at))
+            for rank in range(num_processes)
+        ]
+        for process in self._processes:
+            process.start()
+
+    @property
+    def is_running(self) -> bool:
+        return all(process.is_alive() for process in self._processes)
+
+    @property
+    def errors(self) -> str:
+        return self._report.read_text() if self._report.exists() else ""
+
+    def finish(self) -> None:
+        """Waits for the end, which must be a good one."""
+        codes = self.wait()
+        assert codes == [0] * len(codes), self.errors
+
+    def wait(self) -> list[int | None]:
+        """Waits for the end, and returns the exit status of each process."""
+        deadline = time.monotonic() + SECONDS_TO_END
+        while any(process.is_alive() for process in self._processes) and time.monotonic() < deadline:
+            if any(process.exitcode for process in self._processes):
+                break  # the others would wait for it
+            time.sleep(0.002)
+        return self.kill()
+
+    def kill(self) -> list[int | None]:
+        """Kills all processes and the workers that they have started, at once."""
+        for process in self._processes:
+            if process.is_alive():
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:  # it has no group yet
+                    process.kill()
+        for process in self._processes:
+            process.join()
+        return [process.exitcode for process in self._processes]
+
+
+def _train(config, out, report, rank, num_processes, port, killed_at):
+    os.setsid()
+    sys.stderr = open(report, "a", encoding="utf-8")  # noqa: SIM115
+    if num_processes > 1:
+        ranks = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_processes, "LOCAL_WORLD_SIZE": num_processes}
+        os.environ |= {name: str(value) for name, value in ranks.items()}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    import torch
+
+    from ctcdro.runs.config import read_config
+    from ctcdro.training.loop import train
+
+    def watch(record):
+        if record["step"] == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    torch.set_num_threads(1)  # what several threads add up may differ in the last bit from what one does
+    train(read_config(config), out, watch)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]

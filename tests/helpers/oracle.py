@@ -1,0 +1,53 @@
+"""Algorithms 1 and 2 of the paper, line by line, in double precision and plain Python.
+
+Written from the paper and not from the package, to judge it by. A batch is a list of (loss, group).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from math import exp
+
+Batch = list[tuple[float, int]]
+
+
+def algorithm_1(batches: Iterable[Batch], num_groups: int, step_size: float) -> Iterator[tuple[list[float], float]]:
+    """Group DRO: yields the weights and the loss after every batch."""
+    q = [1 / num_groups] * num_groups
+    for batch in batches:
+        means = {}
+        for g in range(num_groups):
+            losses = [loss for loss, group in batch if group == g]
+            if losses:
+                means[g] = sum(losses) / len(losses)
+        q = [q[g] * exp(step_size * means.get(g, 0.0)) for g in range(num_groups)]
+        q = [x / sum(q) for x in q]
+        yield q, sum(q[g] * means[g] for g in means)
+
+
+def algorithm_2(
+    batches: Iterable[Batch], num_groups: int, exponent: Callable[[float, float], float]
+) -> Iterator[tuple[list[float], float]]:
+    """CTC-DRO: yields the weights and the loss after every batch. `exponent` gives that of line 14 from (loss, q)."""
+    q = [1 / num_groups] * num_groups
+    gr_losses: list[list[float]] = [[] for _ in range(num_groups)]
+    for batch in batches:
+        for g in sorted({group for _, group in batch}):
+            gr_losses[g].append(sum(loss for loss, group in batch if group == g))
+        if all(gr_losses):
+            means = [sum(losses) / len(losses) for losses in gr_losses]
+            q = [q[g] * exp(exponent(means[g], q[g])) for g in range(num_groups)]
+            q = [x / sum(q) for x in q]
+            gr_losses = [[] for _ in range(num_groups)]
+        yield q, num_groups * sum(q[group] * loss for loss, group in batch)
+
+
+def maximizer(losses: list[float], smoothing: float) -> list[float]:
+    """The weights on the simplex that maximize sum_g log(q_g + smoothing) * losses_g, by bisection on the multiplier.
+
+    From the Karush-Kuhn-Tucker conditions: q_g = max(0, losses_g / multiplier - smoothing).
+    """
+    low, high = 1e-12, sum(losses) / smoothing
+    for _ in range(500):
+        multiplier = (low + high) / 2
+        total = sum(max(0.0, loss / multiplier - smoothing) for loss in losses)
+        low, high = (multiplier, high) if total > 1 else (low, multiplier)
+    return [max(0.0, loss / multiplier - smoothing) for loss in losses]

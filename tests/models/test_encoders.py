@@ -1,0 +1,93 @@
+"""Pretrained encoders: what they give is what `transformers` gives for the utterance alone."""
+
+import numpy as np
+import pytest
+import tiny_encoders
+import torch
+import transformers
+
+from ctcdro.models.encoders import LORA_TARGETS, Lora, add_lora, from_options, from_pretrained
+
+WAVE = [name for name in tiny_encoders.MODELS if not name.startswith(("whisper", "wav2vec2-bert"))]
+LENGTHS = torch.tensor([9_000, 4_321, 12_345])
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def audio():
+    torch.manual_seed(0)
+    rows = [0.1 * torch.randn(length) for length in LENGTHS.tolist()]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+def assert_same_layers(layers, stock, row):
+    """All layers of one utterance; the last one after its norm."""
+    assert len(layers) == len(stock.hidden_states)
+    for layer, expected in zip(layers, (*stock.hidden_states[:-1], stock.last_hidden_state), strict=True):
+        torch.testing.assert_close(layer[row, : expected.shape[1]], expected[0], rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", WAVE)
+def test_layers_are_those_of_the_utterance_alone(name, folders, audio):
+    encoder = from_pretrained(folders[name]).eval()
+    stock = transformers.AutoModel.from_pretrained(folders[name]).eval()
+    extractor = transformers.Wav2Vec2FeatureExtractor(do_normalize=encoder.normalize)
+    with torch.inference_mode():
+        layers = encoder(audio, LENGTHS)
+        for row, length in enumerate(LENGTHS.tolist()):
+            values = extractor(audio[row, :length].numpy(), sampling_rate=16_000, return_tensors="pt").input_values
+            assert_same_layers(layers, stock(values, output_hidden_states=True), row)
+
+
+def test_layers_of_wav2vec2_bert_are_those_of_the_utterance_alone(folders, audio):
+    encoder = from_pretrained(folders["wav2vec2-bert"]).eval()
+    stock = transformers.AutoModel.from_pretrained(folders["wav2vec2-bert"]).eval()
+    extractor = transformers.SeamlessM4TFeatureExtractor()
+    with torch.inference_mode():
+        layers = encoder(audio, LENGTHS)
+        for row, length in enumerate(LENGTHS.tolist()):
+            features = extractor(audio[row, :length].numpy(), sampling_rate=16_000, return_tensors="pt")
+            last = stock(**features).last_hidden_state[0]
+            n = int(features["attention_mask"].sum())
+            torch.testing.assert_close(layers[-1][row, :n], last[:n], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["whisper", "whisper, encoder alone"])
+def test_layers_of_whisper_are_those_of_transformers_where_it_has_a_full_window(name, folders):
+    encoder = from_pretrained(folders[name]).eval()
+    samples = encoder.max_samples
+    audio = np.random.default_rng(0).normal(size=samples).astype(np.float32)
+    audio[-400:] = 0.0  # at the very end, `transformers` mirrors
+    features = transformers.WhisperFeatureExtractor(chunk_length=3)(audio, sampling_rate=16_000, return_tensors="pt")
+    with torch.inference_mode():
+        layers = encoder(torch.from_numpy(audio)[None], torch.tensor([samples]))
+        stock = encoder.network(features.input_features, output_hidden_states=True)
+    assert_same_layers(layers, stock, 0)
+
+
+@pytest.mark.parametrize("name", tiny_encoders.MODELS)
+def test_options_make_the_same_encoder(name, folders, audio):
+    encoder = from_pretrained(folders[name]).eval()
+    other = from_options(encoder.options)
+    other.load_state_dict(encoder.state_dict())
+    with torch.inference_mode():
+        for one, same in zip(encoder(audio, LENGTHS), other.eval()(audio, LENGTHS), strict=True):
+            assert torch.equal(one, same)
+        assert torch.equal(encoder(audio, LENGTHS, all_layers=False)[0], one)
+    assert folders[name] not in str(encoder.options)
+
+
+@pytest.mark.parametrize("name", tiny_encoders.MODELS)
+def test_lora_adapts_every_layer(name, folders):
+    encoder = from_pretrained(folders[name])
+    add_lora(encoder, Lora(rank=3, alpha=5.0))
+    adapted = {key.split(".lora_")[0] for key, p in encoder.named_parameters() if p.requires_grad}
+    assert len(adapted) >= 2 * len(LORA_TARGETS[encoder.family])
+    assert {key.rsplit(".", 1)[1] for key in adapted} == set(LORA_TARGETS[encoder.family])
+    assert all("lora_" in key for key, p in encoder.named_parameters() if p.requires_grad)
+
+
+def test_loading_says_nothing(folders, capsys):
+    from_pretrained(folders["wav2vec2"])
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,63 @@
+"""mel-small: its filters, its size, and its features against torch.stft."""
+
+import pytest
+import torch
+
+from ctcdro.models.mel_small import MelSmall, mel_filters
+
+
+def test_filters_overlap_by_half_and_leave_no_gap():
+    filters = mel_filters(80, fft=8_192)
+    assert filters.shape == (4_097, 80)
+    assert (filters >= 0).all()
+    assert filters.max(0).values.min() > 0.9
+    frequency = torch.linspace(0, 8_000, 4_097)
+    peaks = frequency[filters.argmax(0)]
+    assert (peaks.diff() > 0).all()
+    between = (frequency > peaks[0]) & (frequency < peaks[-1])
+    assert filters.sum(1)[between].allclose(torch.ones(()), atol=0.05)
+
+
+def test_every_filter_hears_something():
+    assert (mel_filters(80).sum(0) > 0).all()
+
+
+def test_it_is_small():
+    assert sum(parameter.numel() for parameter in MelSmall().parameters()) == 670_032
+
+
+def test_features_are_those_of_torch_stft():
+    encoder = MelSmall()
+    torch.manual_seed(0)
+    audio = torch.randn(1, 5_000)
+    window = torch.nn.functional.pad(encoder.window, (0, 112))
+    audio_for_stft = torch.nn.functional.pad(audio, (0, 112))
+    power = torch.stft(audio_for_stft, 512, 160, window=window, center=False, return_complex=True).abs().square()
+    expected = (power.transpose(1, 2) @ encoder.filters).log()
+    expected = (expected - expected.mean(1, keepdim=True)) / expected.std(1, keepdim=True, correction=0)
+    features = encoder.log_mel(audio, torch.tensor([5_000]))
+    assert features.shape == (1, 30, 80)  # 29, and one to make them whole
+    torch.testing.assert_close(features[:, :29], expected, rtol=1e-4, atol=1e-4)
+    assert (features[:, 29] == 0).all()
+
+
+def test_loudness_does_not_matter():
+    encoder = MelSmall()
+    audio, num_samples = torch.randn(1, 8_000), torch.tensor([8_000])
+    torch.testing.assert_close(encoder.log_mel(audio, num_samples), encoder.log_mel(0.1 * audio, num_samples))
+
+
+def test_silence_is_no_trouble():
+    (hidden,) = MelSmall()(torch.zeros(2, 8_000), torch.tensor([8_000, 400]))
+    assert hidden.isfinite().all()
+
+
+@pytest.mark.parametrize("num_samples", [400, 559, 560, 879, 880, 881, 16_000])
+def test_frames_are_thirty_milliseconds(num_samples):
+    encoder = MelSmall()
+    (hidden,) = encoder(torch.randn(1, num_samples), torch.tensor([num_samples]))
+    assert (
+        hidden.shape[1]
+        == int(encoder.num_frames(torch.tensor(num_samples)))
+        == -(-((num_samples - 400) // 160 + 1) // 3)
+    )

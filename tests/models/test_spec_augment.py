@@ -1,0 +1,103 @@
+"""SpecAugment: what it hides and what it leaves."""
+
+import pytest
+import torch
+
+from ctcdro.models.spec_augment import SpecAugment
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+def stretches(hidden):
+    """Lengths of runs of True."""
+    runs = "".join("x" if flag else " " for flag in hidden.tolist()).split()
+    return [len(run) for run in runs]
+
+
+def test_evaluation_mode_changes_nothing():
+    features = torch.randn(2, 50, 80)
+    state = torch.get_rng_state()
+    assert SpecAugment().eval()(features, torch.tensor([50, 30])) is features
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_bands_and_stretches_are_zero_and_the_rest_is_as_it_was():
+    augment = SpecAugment(time_warp=0)
+    features = torch.randn(4, 200, 80)
+    num_frames = torch.tensor([200, 120, 60, 10])
+    for _ in range(20):
+        augmented = augment(features, num_frames)
+        for one, before, length in zip(augmented, features, num_frames.tolist(), strict=True):
+            hidden_bins = (one == 0).all(0)
+            hidden_frames = (one == 0).all(1)
+            assert hidden_bins.sum() <= 2 * 27
+            assert hidden_frames[:length].sum() <= 10 * int(0.05 * length)
+            assert len(stretches(hidden_bins)) <= 2
+            assert len(stretches(hidden_frames[:length])) <= 10
+            assert not hidden_frames[length:].any()
+            there = ~(hidden_frames[:, None] | hidden_bins[None])
+            assert torch.equal(one[there], before[there])
+
+
+def test_widths_and_places_are_uniform():
+    augment = SpecAugment(time_warp=0, num_frequency_masks=1, num_time_masks=1, time_mask_ratio=0.1)
+    augmented = augment(torch.ones(4_000, 40, 50), torch.full((4_000,), 40))
+    bands = (augmented == 0).all(1).sum(1)
+    widths = (augmented == 0).all(2).sum(1)
+    assert torch.bincount(bands, minlength=28).min() > 4_000 / 28 * 0.6
+    assert torch.bincount(widths).tolist() == pytest.approx([800] * 5, rel=0.15)
+    often = (augmented[:, :, -1] == 0).float().mean(0)  # the last bin is hidden least
+    assert often[10:30].std() < 0.02
+
+
+def test_the_same_generator_gives_the_same_masks():
+    features, num_frames = torch.randn(3, 90, 40), torch.tensor([90, 50, 70])
+    state = torch.get_rng_state()
+    one = SpecAugment()(features, num_frames)
+    torch.set_rng_state(state)
+    assert torch.equal(SpecAugment()(features, num_frames), one)
+    assert not torch.equal(SpecAugment()(features, num_frames), one)
+
+
+def test_padding_does_not_matter():
+    features, num_frames = torch.randn(2, 60, 40), torch.tensor([60, 45])
+    padded = torch.nn.functional.pad(features, (0, 0, 0, 30), value=9.0)
+    state = torch.get_rng_state()
+    one = SpecAugment()(features, num_frames)
+    torch.set_rng_state(state)
+    other = SpecAugment()(padded, num_frames)
+    assert torch.equal(one[0], other[0, :60])
+    assert torch.equal(one[1, :45], other[1, :45])
+
+
+def test_a_warp_moves_frames_by_less_than_its_width_and_keeps_ends_and_order():
+    augment = SpecAugment(time_warp=5, num_frequency_masks=0, num_time_masks=0)
+    ramp = torch.arange(100.0)[None, :, None].repeat(50, 1, 1)
+    num_frames = torch.tensor([100] * 25 + [40] * 25)
+    warped = augment(ramp, num_frames)[:, :, 0]
+    moved = warped - ramp[:, :, 0]
+    assert 2 < moved.abs().max() < 5
+    for row, length in zip(warped, num_frames.tolist(), strict=True):
+        assert (row[0], row[length - 1]) == (0, pytest.approx(length - 1, abs=1e-4))
+        assert (row[:length].diff() > 0).all()
+        assert torch.equal(row[length:], ramp[0, length:, 0])
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 10, 11, 12])
+def test_short_utterances_are_fine(length):
+    augmented = SpecAugment()(torch.ones(3, length, 8), torch.tensor([length, length, 1]))
+    assert augmented.isfinite().all()
+    assert not (augmented == 0).all(2).any() or length >= 20 or (augmented == 0).all(1).any()
+
+
+def test_gradients_flow_around_the_masks():
+    features = torch.randn(2, 80, 40, requires_grad=True)
+    SpecAugment()(features, torch.tensor([80, 60])).sum().backward()
+    assert features.grad.isfinite().all()
+    assert (features.grad == 0).any()
+    assert (features.grad != 0).any()

@@ -1,0 +1,55 @@
+"""NeMo manifests: stretches, languages, and lines that are none."""
+
+import json
+
+import pytest
+from layouts import write_audio, write_lines
+
+from ctcdro.prepare.prepare import prepare
+from ctcdro.prepare.readers.nemo import read_nemo
+
+
+def prepared(tmp_path, *records, **options):
+    write_audio(tmp_path / "a.wav", 3.0)
+    write_lines(
+        tmp_path / "train.json", [record if isinstance(record, str) else json.dumps(record) for record in records]
+    )
+    return prepare(read_nemo({"train": [tmp_path / "train.json"]}, **options), tmp_path / "out", {})
+
+
+def test_duration_and_offset_are_a_stretch_of_the_file(tmp_path):
+    records = [{"audio_filepath": "a.wav", "text": "a", "lang": "ces", "offset": 0.5, "duration": 1.0}]
+    records += [{"audio_filepath": "a.wav", "text": "b", "lang": "ces"}]
+    records += [{"audio_filepath": "a.wav", "text": "c", "lang": "ces", "duration": 3.02}]
+    done = prepared(tmp_path, *records)
+    assert [(one.offset, one.duration) for one in done.manifests["train"]] == [(0.5, 1.0), (0.0, 3.0), (0.0, 3.0)]
+
+
+def test_the_language_may_be_another_field_or_one_for_all(tmp_path):
+    records = [{"audio_filepath": "a.wav", "pred": "a", "target_lang": "de"}, {"audio_filepath": "a.wav", "pred": "b"}]
+    done = prepared(tmp_path, *records, lang="ces", lang_field="target_lang", text_field="pred")
+    assert [(one.lang, one.text) for one in done.manifests["train"]] == [("de", "a"), ("ces", "b")]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("not json", "not a JSON object"),
+        ("[1, 2]", "expected an object; got list"),
+        ({"text": "a", "lang": "ces"}, "`audio_filepath` is missing"),
+        ({"audio_filepath": "a.wav", "text": "a"}, "`lang` is missing"),
+        ({"audio_filepath": "a.wav", "text": 7, "lang": "ces"}, "`text` must be text; got 7"),
+        ({"audio_filepath": "a.wav", "text": "a", "lang": "ces", "duration": "1"}, "`duration` must be zero or more"),
+        ({"audio_filepath": "a.wav", "text": "a", "lang": "ces", "offset": -1}, "`offset` must be zero or more"),
+    ],
+)
+def test_lines_that_are_none_are_left_out_and_named(tmp_path, line, fault):
+    done = prepared(tmp_path, {"audio_filepath": "a.wav", "text": "a", "lang": "ces"}, line)
+    [dropped] = done.dropped
+    assert dropped.where == f"{tmp_path / 'train.json'}:2"
+    assert fault in dropped.detail
+
+
+def test_manifests_of_archives_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"train\.json:1: a manifest of audio in archives"):
+        prepared(tmp_path, {"audio_filepath": "a.wav", "text": "a", "lang": "ces", "shard_id": 0})

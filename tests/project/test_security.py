@@ -1,0 +1,169 @@
+"""What the package does not do: run what it reads, unpickle, or speak to the network without being asked to."""
+
+import ast
+import re
+import socket
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from tones import write_dataset
+
+import ctcdro
+from ctcdro.cli.main import main
+
+PACKAGE = Path(ctcdro.__file__).parent
+MODULES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+# Modules that run, or make objects of, what they are given.
+MODULES_NOT_USED = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "tarfile", "zipfile"}
+CALLS_NOT_USED = {
+    *("eval", "exec", "compile", "__import__"),
+    *("os.system", "os.popen", "yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load", "torch.load"),
+    *("torch.save", "torch.hub.load", "shutil.unpack_archive", "pickle.load", "pickle.loads"),
+}
+METHODS_NOT_USED = {"extractall"}
+# Arguments that must not be, or must be, what they are here.
+ARGUMENTS_NOT_USED = {("shell", True), ("allow_pickle", True), ("trust_remote_code", True), ("weights_only", False)}
+
+
+def name_of(node):
+    """As it is written: `os.path.join`."""
+    if isinstance(node, ast.Attribute):
+        return f"{name_of(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def dangers(path):
+    """What a file uses of the above, by line."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            yield from (f"{node.lineno}: import {one}" for one in modules if one.split(".")[0] in MODULES_NOT_USED)
+        if not isinstance(node, ast.Call):
+            continue
+        name = name_of(node.func)
+        if name in CALLS_NOT_USED or name.rpartition(".")[2] in METHODS_NOT_USED:
+            yield f"{node.lineno}: {name}"
+        for keyword in node.keywords:
+            if isinstance(keyword.value, ast.Constant) and (keyword.arg, keyword.value.value) in ARGUMENTS_NOT_USED:
+                yield f"{node.lineno}: {name}({keyword.arg}={keyword.value.value})"
+        if name.endswith("np.load") and not any(one.arg == "allow_pickle" for one in node.keywords):
+            yield f"{node.lineno}: {name} without allow_pickle=False"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_that_is_read_is_run_or_unpickled(name):
+    """submitit writes and reads pickles of its own for jobs that `launching` gives it; no import of ours shows that."""
+    assert list(dangers(MODULES[name])) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("import pickle", "from pickle import loads", "eval('1')", "os.system('ls')", "yaml.load(text, Loader)"),
+        *("torch.load('a')", "subprocess.run('ls', shell=True)", "archive.extractall()", "np.load('a')"),
+        *("AutoModel.from_pretrained(name, trust_remote_code=True)", "np.load('a', allow_pickle=True)"),
+    ],
+)
+def test_the_search_finds_what_it_looks_for(tmp_path, line):
+    (tmp_path / "a.py").write_text(line)
+    assert list(dangers(tmp_path / "a.py"))
+
+
+def test_every_yaml_loader_is_the_safe_one():
+    """Or a subclass of it."""
+    users = [path for path in MODULES.values() if "yaml" in path.read_text(encoding="utf-8").split("import", 1)[-1]]
+    loaders = {
+        name_of(node)
+        for path in users
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr.endswith("Loader") and name_of(node).startswith("yaml.")
+    }
+    assert loaders == {"yaml.SafeLoader"}
+
+
+class Asked(BaseException):
+    """The network was; no one catches this and tries again."""
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Notes every attempt to find or reach another machine, and refuses it."""
+    attempts = []
+
+    def refuse(*arguments, **_):
+        attempts.append(arguments)
+        raise Asked(arguments)
+
+    real = socket.socket.connect
+
+    def connect(self, address):
+        return real(self, address) if self.family == socket.AF_UNIX else refuse(address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket.socket, "connect_ex", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket, "gethostbyname", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    return attempts
+
+
+def command(monkeypatch, *arguments):
+    """Runs a command in this process, and returns what it ends with."""
+    monkeypatch.setattr(sys, "argv", ["ctcdro", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as end:
+        return end.code or 0
+    return 0
+
+
+@pytest.mark.parametrize("encoder", ["mel-small", "wav2vec2"])
+def test_no_command_asks_for_the_network_unless_a_name_on_the_hub_is_given(
+    tmp_path, monkeypatch, no_network, one_thread, folders, encoder
+):
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    corpus = write_dataset(tmp_path / "corpus", num_train=4, num_dev=2)
+    lists = [part for split in ("train", "dev", "test") for part in (f"--{split}", corpus / f"{split}.jsonl")]
+    dataset, run = tmp_path / "data", tmp_path / "run"
+    assert command(monkeypatch, "prepare", "nemo", *lists, "--profile", "none", "--out", dataset) == 0
+    assert command(monkeypatch, "check", dataset) == 0
+    values = {
+        "dataset": str(dataset),
+        "model": {"encoder": folders.get(encoder, encoder), "head": "linear"},
+        "batches": {"batch_duration": 3.0, "num_workers": 0},
+        "optimizer": {"accumulate": 1},
+        "training": {"epochs": 1, "batches_per_epoch": 1},
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
+    assert command(monkeypatch, "train", tmp_path / "run.yaml", "--out", run) == 0
+    assert command(monkeypatch, "evaluate", run) == 0
+    assert command(monkeypatch, "transcribe", run, corpus / "aaa-test-0.wav") == 0
+    assert command(monkeypatch, "report", run, "--out", tmp_path / "page.html") == 0
+    assert command(monkeypatch, "score", dataset / "test.jsonl", run / "predictions" / "test.jsonl") == 0
+    assert no_network == []
+
+
+def test_a_name_on_the_hub_is_asked_for(tmp_path, monkeypatch, no_network, one_thread):
+    """So that the test above would notice."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    dataset = write_dataset(tmp_path / "data", num_train=2, num_dev=2)
+    values = {"dataset": str(dataset), "model": {"encoder": "nobody-has/this-encoder"}}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(Asked):
+        command(monkeypatch, "train", tmp_path / "run.yaml", "--out", tmp_path / "run")
+    assert no_network
+
+
+def test_the_licenses_of_all_that_is_needed_at_run_time_are_listed():
+    root = PACKAGE.parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = {name: found for name, found in project["optional-dependencies"].items() if name not in ("dev", "docs")}
+    needed = [one for found in (project["dependencies"], *extras.values()) for one in found]
+    names = {re.match(r"[\w.-]+", one)[0] for one in needed} - {"ctcdro"}
+    table = (root / "CONTRIBUTING.md").read_text().partition("## Licenses")[2]
+    assert set(re.findall(r"^\| ([\w.-]+) \| >=", table, re.MULTILINE)) == names

@@ -1,0 +1,117 @@
+"""A run with a pretrained encoder, from training to a folder for transformers with its card."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import tiny_encoders
+import yaml
+from tones import write_dataset
+
+from ctcdro.decoding.evaluate import evaluate
+from ctcdro.report.model_card import model_card
+from ctcdro.runs.config import parse_config
+from ctcdro.runs.folder import RunFolder
+from ctcdro.speech.vocabulary import Vocabulary
+from ctcdro.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def run(one_thread, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    values = {
+        "dataset": str(write_dataset(folder / "tones", num_train=6, num_dev=2)),
+        "model": {
+            "encoder": tiny_encoders.write("wav2vec2", folder / "encoder"),
+            "head": "linear",
+            "lora": {"rank": 2},
+        },
+        "batches": {"batch_duration": 3.0, "num_workers": 0},
+        "optimizer": {"accumulate": 1},
+        "training": {"epochs": 1, "batches_per_epoch": 4, "trackers": ["tensorboard"]},
+    }
+    return train(parse_config(values), folder / "run")
+
+
+def test_figures_go_to_tensorboard(run):
+    assert list(run.tracking.rglob("events.out.tfevents*"))
+
+
+def test_without_test_data_the_card_says_so(run):
+    assert "There are none: the model was not evaluated" in model_card(run)
+
+
+def test_the_card_tells_data_languages_results_and_limits(run):
+    scores = evaluate(run.path, "test").scores
+    card = model_card(run)
+    for expected in (
+        'language:\n- "aaa"\n- "bbb"',
+        "| dataset | tones |",
+        "| objective | ctc-dro |",
+        "| encoder | encoder |",
+        "## Limits",
+    ):
+        assert expected in card
+    assert f"| aaa | {100 * scores.languages['aaa'].cer:.1f} |" in card
+    assert f"Worst: {scores.worst()[0]}" in card
+    assert "Group weights at the end of training: aaa 0." in card
+
+
+def test_the_card_tells_nothing_of_where_the_encoder_was(run):
+    assert str(run.path.parent) not in model_card(run)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "shown"),
+    [
+        ("facebook/wav2vec2-xls-r-300m", "facebook/wav2vec2-xls-r-300m"),
+        ("mel-small", "mel-small"),
+        ("/home/someone/encoders/mine/", "mine"),
+        ("../encoders/mine", "mine"),
+    ],
+)
+def test_an_encoder_is_called_by_its_name(run, tmp_path, encoder, shown):
+    assert f"| encoder | {shown} |" in model_card(changed(run, tmp_path, model={"encoder": encoder}))
+
+
+@pytest.mark.parametrize(
+    ("batches", "shown"),
+    [
+        ({"batch_duration": 6}, "length-matched, 6 s"),
+        ({"sampler": "group-uniform", "batch_size": 3}, "group-uniform, 3 utterances"),
+        ({"sampler": "similar-length", "batch_size": 4}, "similar-length, 4 utterances"),
+    ],
+)
+def test_batches_are_told_as_their_sampler_takes_them(run, tmp_path, batches, shown):
+    assert f"| batches | {shown} |" in model_card(changed(run, tmp_path, batches=batches))
+
+
+def test_the_hub_reads_languages_as_text(run, tmp_path):
+    folder = changed(run, tmp_path)
+    Vocabulary(["no", "yes", "1e5"], "abc").save(folder.vocabulary)
+    header = yaml.safe_load(model_card(folder).split("---\n")[1])
+    assert header["language"] == ["1e5", "no", "yes"]
+
+
+def changed(run, tmp_path, **sections):
+    """A run with another configuration, and all else that a card needs."""
+    folder = RunFolder(tmp_path / "changed")
+    folder.path.mkdir()
+    parse_config({"dataset": "tones", **sections}).write(folder.config)
+    for name in ("run.json", "vocab.json"):
+        shutil.copy(run.path / name, folder.path)
+    return folder
+
+
+def test_the_exported_folder_is_loaded_by_transformers_alone(run, tmp_path):
+    command = [sys.executable, "-m", "ctcdro", "export", str(run.path), str(tmp_path / "exported")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "exported" / "README.md").read_text(encoding="utf-8").startswith("---\nlanguage:")
+    from transformers import AutoModelForCTC
+
+    assert type(AutoModelForCTC.from_pretrained(tmp_path / "exported")).__name__ == "Wav2Vec2ForCTC"
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 2
+    assert "is not empty" in again.stderr

@@ -1,0 +1,315 @@
+"""The page is whole, escapes what data say, and tells what it is of."""
+
+import base64
+import hashlib
+import html.parser
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from run_folders import write_evaluation, write_run
+from tones import write_dataset
+
+import ctcdro
+from ctcdro.decoding.evaluate import evaluate
+from ctcdro.report.page import write_report
+from ctcdro.report.read_runs import read_runs
+from ctcdro.runs.config import parse_config
+from ctcdro.scoring.transcripts import Prediction
+from ctcdro.training.loop import train
+
+HOSTILE = "<script>window.taken = true</script>"
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write_dataset(tmp_path_factory.mktemp("data") / "tones", num_train=3, num_dev=6)
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory, dataset):
+    folder = tmp_path_factory.mktemp("sweep")
+    for objective, share in (("erm", 0.3), ("group-dro", 0.2), ("ctc-dro", 0.1)):
+        for seed in (0, 1):
+            write_run(folder / "runs" / f"{objective}-{seed}", dataset, objective, seed, share)
+    return folder
+
+
+class Reader(html.parser.HTMLParser):
+    """Text of the page, its scripts, and what it would load."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "input", "hr"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.text, self.ids, self.scripts, self.addresses, self.tags = [], [], [], [], [], []
+        self.policy, self.handlers = "", []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        values = dict(attrs)
+        self.ids += [values["id"]] if "id" in values else []
+        self.handlers += [key for key in values if key.startswith("on")]
+        self.policy += values["content"] if values.get("http-equiv") == "Content-Security-Policy" else ""
+        self.addresses += [values[key] for key in ("src", "href") if key in values]
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        elif self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+    @property
+    def shown(self):
+        return " ".join(" ".join(self.text).split())
+
+
+def read(path):
+    return Reader(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def page(sweep, tmp_path_factory):
+    out = tmp_path_factory.mktemp("page")
+    write_report([sweep], out / "page.html", tables=out / "tables")
+    return out
+
+
+def test_the_page_has_every_part_and_loads_nothing(page):
+    found = read(page / "page.html")
+    for part in ("results", "by-language", "significance", "best", "weights", "confusion", "worst", "lengths", "pace"):
+        assert part in found.ids
+    assert "settings" in found.ids
+    assert len(found.ids) == len(set(found.ids))
+    assert found.open == []
+    assert all(address.startswith(("data:", "#")) for address in found.addresses)
+    assert [address for address in found.addresses if address.startswith("#") and address[1:] not in found.ids] == []
+
+
+def test_the_security_policy_allows_the_scripts_of_the_page_and_no_other(page):
+    found = read(page / "page.html")
+    directives = dict(one.split(maxsplit=1) for one in found.policy.split("; "))
+    assert directives["default-src"] == "'none'"
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in found.scripts[-2:]]
+    assert directives["script-src"].split() == [f"'sha256-{one}'" for one in hashes]
+    assert "\r" not in "".join(found.scripts[-2:]), "browsers hash scripts with other line ends"
+    assert found.handlers == []
+
+
+def test_figures_are_embedded_as_data_and_plotly_once(page):
+    found = read(page / "page.html")
+    specs = [json.loads(script) for script in found.scripts[:-2]]
+    kinds = [spec["data"][0]["type"] for spec in specs]
+    assert kinds.count("bar") == 1
+    assert kinds.count("heatmap") == 3
+    assert kinds.count("scatter") == 4 + 1  # weights of the four runs whose weights move, and lengths
+    assert found.shown.count("All groups weigh the same throughout: ERM, seed 0; ERM, seed 1.") == 1
+    assert sum("plotly.js v" in script for script in found.scripts) == 1
+
+
+def test_the_page_tells_what_is_measured(page, sweep):
+    scores = read_runs([sweep]).runs[0].scores
+    shown = read(page / "page.html").shown
+    assert "6 runs, measured on test" in shown
+    assert f"2 languages, 12 utterances, {scores.together.characters.reference} characters" in shown
+    assert "0123456789" in shown
+    assert "2026-11-01" in shown
+    assert "Baseline: ERM." in shown
+    assert "intervals are only rough: aaa, bbb" in shown
+    assert "Synthetic speech" not in shown
+
+
+def test_tables_are_written_beside_it(page):
+    stems = {path.stem for path in (page / "tables").iterdir()}
+    assert {"results", "languages", "significance", "seeds", "best-language", "pace", "weights", "details"} <= stems
+    assert {path.suffix for path in (page / "tables").iterdir()} == {".md", ".csv", ".tex"}
+
+
+def test_the_same_runs_give_the_same_page(page, sweep, tmp_path):
+    write_report([sweep], tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_bytes() == (page / "page.html").read_bytes()
+
+
+def test_texts_names_and_ids_from_data_are_shown_and_not_run(tmp_path, dataset):
+    folder = write_run(tmp_path / "<img src=x onerror=taken>", dataset, "ctc-dro")
+    [run] = read_runs([folder.path]).runs
+    hostile = [Prediction(HOSTILE, "<b>", HOSTILE, "</script><b>", HOSTILE.upper()), *run.predictions]
+    write_evaluation(folder, hostile)
+    about = json.loads(folder.run.read_text())
+    folder.run.write_text(json.dumps(about | {"commit": "<u>0123", "machine": {"processor": HOSTILE}}))
+    write_report([folder.path], tmp_path / "page.html", num_worst=20)
+    found = read(tmp_path / "page.html")
+    assert found.open == []
+    assert HOSTILE in found.shown
+    assert "<img src=x onerror=taken>" in found.shown
+    assert "img" not in found.tags
+    scripts = [script for script in found.scripts if "window.taken" in script]
+    assert all(json.loads(script)["data"] for script in scripts)  # data only, not code
+
+
+def test_one_run_makes_a_page_without_comparisons(tmp_path, sweep):
+    write_report([sweep / "runs" / "erm-0"], tmp_path / "page.html", audio=False)
+    found = read(tmp_path / "page.html")
+    assert "significance" not in found.ids
+    assert "audio" not in found.tags
+    assert "1 run, measured on test" in found.shown
+
+
+def test_a_page_says_which_runs_are_repetitions_and_which_have_only_empty_hypotheses(tmp_path, dataset, sweep):
+    runs = [sweep / "runs" / "erm-0", write_run(tmp_path / "again", dataset, "erm", 0, 0.3).path]
+    runs.append(write_run(tmp_path / "other", dataset, "erm", 0, 0.9).path)
+    empty = write_run(tmp_path / "empty", dataset, "ctc-dro")
+    [result] = read_runs([empty.path]).runs
+    write_evaluation(empty, [Prediction(one.id, one.lang, one.text, None, "") for one in result.predictions])
+    write_report([*runs, empty.path], tmp_path / "page.html")
+    shown = read(tmp_path / "page.html").shown
+    assert "again is not counted. erm-0 has the same configuration and seed, and the same predictions." in shown
+    assert "other is not counted. erm-0 has the same configuration and seed, and other predictions" in shown
+    assert "CTC-DRO: every hypothesis is empty." in shown
+    assert "2 runs, measured on test" in shown
+
+
+def test_single_seeds_are_said_to_make_no_t_test(tmp_path, sweep):
+    runs = [sweep / "runs" / "erm-0", sweep / "runs" / "ctc-dro-0"]
+    write_report(runs, tmp_path / "page.html")
+    assert "There is no t-test over runs" in read(tmp_path / "page.html").shown
+
+
+def test_runs_of_other_languages_share_a_page(tmp_path, sweep):
+    other = write_dataset(tmp_path / "other", languages=("aaa", "ccc"), num_train=2, num_dev=4)
+    run = write_run(tmp_path / "run", other, "ctc-dro").path
+    write_report([sweep, run], tmp_path / "page.html")
+    found = read(tmp_path / "page.html")
+    assert "other: 2 languages, 8 utterances" in found.shown
+    assert {"cer-0", "cer-1", "lengths-tones", "lengths-other", "table-languages-other"} <= set(found.ids)
+
+
+def test_datasets_of_the_same_name_keep_places_and_files_of_their_own(tmp_path):
+    runs = []
+    for number, languages in enumerate([("aaa", "bbb"), ("aaa", "ccc")]):
+        data = write_dataset(tmp_path / str(number) / "data", languages, num_train=2, num_dev=3)
+        runs.append(write_run(tmp_path / f"run{number}", data).path)
+    written = write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures", tables=tmp_path / "tables")
+    found = read(tmp_path / "page.html")
+    assert len(found.ids) == len(set(found.ids))
+    assert {"lengths-data", "lengths-data-2", "table-languages-data", "table-languages-data-2"} <= set(found.ids)
+    for folder, files in (("figures", written.figures), ("tables", written.tables)):
+        assert sorted(files) == sorted((tmp_path / folder).iterdir())
+        assert {path.stem for path in files} >= {"lengths-data", "lengths-data-2"}
+    assert "ccc" in (tmp_path / "tables" / "lengths-data-2.md").read_text(encoding="utf-8")
+    assert "ccc" in (tmp_path / "tables" / "languages-data-2.md").read_text(encoding="utf-8")
+
+
+def test_a_dataset_under_two_profiles_has_two_tables(tmp_path, dataset):
+    runs = [write_run(tmp_path / profile, dataset, profile=profile).path for profile in ("plain", "paper")]
+    written = write_report(runs, tmp_path / "page.html", tables=tmp_path / "tables")
+    found = read(tmp_path / "page.html")
+    assert len(found.ids) == len(set(found.ids))
+    assert sorted(written.tables) == sorted((tmp_path / "tables").iterdir())
+
+
+def test_methods_of_like_names_keep_files_of_their_own(tmp_path, dataset):
+    """In names of files, `a_b` and `a-b` are the same."""
+    runs = [
+        write_run(tmp_path / name, dataset, overrides=[f"model.encoder={name}"]).path
+        for name in ("some_model", "some-model")
+    ]
+    written = write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures", tables=tmp_path / "tables")
+    for folder, files in (("figures", written.figures), ("tables", written.tables)):
+        assert sorted(files) == sorted((tmp_path / folder).iterdir())
+
+
+def test_a_test_set_without_text_does_not_hide_the_worst_utterances_of_another(tmp_path, sweep):
+    silent = write_run(tmp_path / "silent", write_dataset(tmp_path / "mute", num_train=2, num_dev=2))
+    write_evaluation(silent, [Prediction(str(number), "aaa", "", "aaa", "x") for number in range(3)])
+    runs = [silent.path, sweep / "runs" / "erm-0"]
+    write_report(runs, tmp_path / "page.html", audio=False)
+    found = read(tmp_path / "page.html")
+    assert "worst" in found.ids
+    assert "#worst" in found.addresses
+    utterances = found.shown.partition("The highest CER on average over all runs")[2].partition("Lengths of training")[
+        0
+    ]
+    assert "tones" in utterances
+    assert "mute" not in utterances
+
+
+def test_synthetic_speech_is_said_to_be(tmp_path):
+    data = write_dataset(tmp_path / "made", num_train=2, num_dev=2)
+    (data / "dataset.json").write_text('{"reader": "synthetic"}')
+    write_report([write_run(tmp_path / "run", data).path], tmp_path / "page.html")
+    assert "Synthetic speech. made is speech made by a formant synthesizer" in read(tmp_path / "page.html").shown
+
+
+def test_a_dataset_that_is_gone_leaves_the_rest(tmp_path):
+    data = write_dataset(tmp_path / "data", num_train=2, num_dev=2)
+    run = write_run(tmp_path / "run", data).path
+    for path in data.glob("*.jsonl"):
+        path.unlink()
+    write_report([run], tmp_path / "page.html")
+    found = read(tmp_path / "page.html")
+    assert "lengths" not in found.ids
+    assert "the dataset has been moved or changed" in found.shown
+
+
+def test_a_page_that_cannot_be_made_leaves_none(tmp_path, sweep):
+    with pytest.raises(ValueError, match="ctcdro evaluate"):
+        write_report([sweep], tmp_path / "page.html", split="dev")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_path):
+    values = {
+        "dataset": str(write_dataset(tmp_path / "tones", num_train=6, num_dev=3)),
+        "model": {"encoder": "mel-small", "head": "linear"},
+        "batches": {"batch_duration": 3.0, "num_workers": 0},
+        "optimizer": {"accumulate": 1},
+        "training": {"epochs": 1, "batches_per_epoch": 4, "trackers": []},
+    }
+    folder = train(parse_config(values), tmp_path / "run")
+    assert run_command("run", cwd=tmp_path).stderr.strip().endswith("first `ctcdro evaluate run --split test`.")
+    scores = evaluate(folder.path, "test").scores
+    done = run_command("run", "--figures", "figures", "--tables", "tables", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["Page:", "page.html", "Figures:", "figures", "Tables:", "tables"]
+    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".png", ".pdf"}
+    text = (tmp_path / "tables" / "results.csv").read_text()
+    assert f"{100 * scores.mean():.6g}" in text
+    assert "<audio" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere"], "nowhere: no config.yaml in it"),
+        (["--baseline", "x"], "`baseline` must be one of the runs"),
+        (["--out", "no/folder/page.html"], "there is no such folder"),
+    ],
+)
+def test_what_is_wrong_comes_in_a_line(sweep, tmp_path, arguments, told):
+    runs = [] if arguments == ["nowhere"] else [str(sweep)]
+    done = run_command(*runs, *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.stderr).split())
+    assert "Traceback" not in done.stderr
+
+
+def run_command(*arguments, cwd):
+    command = [sys.executable, "-m", "ctcdro", "report", "--out", "page.html", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+def test_templates_are_part_of_the_package():
+    folder = Path(ctcdro.__file__).parent / "report" / "templates"
+    assert {path.name for path in folder.iterdir()} == {"page.html.jinja", "page.css", "page.js"}

@@ -1,0 +1,172 @@
+"""References and hypotheses in all forms, matched by id; what is wrong is named by file and line."""
+
+import gzip
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctcdro.scoring.transcripts import (
+    Prediction,
+    Transcript,
+    match,
+    read_hypotheses,
+    read_predictions,
+    read_references,
+    split_language,
+    write_predictions,
+)
+
+SAID = [("a1", "ces", "dobrý den"), ("a2", "ces", ""), ("b1", "cmn", "你好")]
+
+
+def json_lines(*records):
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+FORMS = {
+    "said.jsonl": json_lines(*({"id": one, "lang": lang, "text": text} for one, lang, text in SAID)),
+    "said.json": json_lines(*({"id": one, "text": f"[{lang}] {text}"} for one, lang, text in SAID)),
+    "unnamed": json_lines(*({"id": one, "lang": lang, "text": text} for one, lang, text in SAID)),
+    "text": "".join(f"{one} [{lang}] {text}\n" for one, lang, text in SAID),
+    "said.txt": "".join(f"{one}\t[{lang}]{text}\r\n" for one, lang, text in SAID),
+    "said.trn": "".join(f"[{lang}] {text}\t({one})\n" for one, lang, text in SAID),
+    "said": "".join(f"[{lang}] {text} ({one})\n" for one, lang, text in SAID),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("read", [read_references, read_hypotheses])
+def test_all_forms_tell_the_same(name, read, tmp_path):
+    path = tmp_path / name
+    path.write_text(FORMS[name], encoding="utf-8")
+    assert [(one.id, one.lang, one.text) for one in read(path)] == SAID
+    assert [one.where for one in read(path)] == [f"{path}:{line}" for line in (1, 2, 3)]
+
+
+def test_packed_files_are_read(tmp_path):
+    (tmp_path / "said.trn.gz").write_bytes(gzip.compress(FORMS["said.trn"].encode()))
+    assert [one.id for one in read_references(tmp_path / "said.trn.gz")] == ["a1", "a2", "b1"]
+
+
+def test_a_file_named_text_is_kaldi_even_with_parentheses(tmp_path):
+    (tmp_path / "text").write_text("a1 [ces] ahoj (smích)\n", encoding="utf-8")
+    assert read_references(tmp_path / "text")[0].text == "ahoj (smích)"
+
+
+def test_hypotheses_of_predictions_and_of_nemo_are_told_from_references(tmp_path):
+    path = tmp_path / "hyp.jsonl"
+    path.write_text(
+        json_lines(
+            {"id": "1", "lang": "ces", "text": "ahoj", "hyp_lang": "slk", "hyp_text": "ahoi"},
+            {"id": "2", "lang": "ces", "text": "ahoj", "hyp_lang": None, "hyp_text": "[pol] ahoi"},
+            {"id": "3", "lang": "ces", "text": "ahoj", "pred_text": "ahoi"},
+        )
+    )
+    assert [(one.lang, one.text) for one in read_hypotheses(path)] == [("slk", "ahoi"), ("pol", "ahoi"), (None, "ahoi")]
+    assert {(one.lang, one.text) for one in read_references(path)} == {("ces", "ahoj")}
+
+
+def test_references_may_have_one_language_for_all_that_tell_none(tmp_path):
+    (tmp_path / "text").write_text("a1 ahoj\na2 [deu] hallo\n")
+    assert [one.lang for one in read_references(tmp_path / "text", lang="ces")] == ["ces", "deu"]
+    with pytest.raises(ValueError, match=r"text:1: the reference tells no language"):
+        read_references(tmp_path / "text")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"id": "1", "text": "a"}\n\n{"id": "2"', r"a\.jsonl:3: not a JSON object on one line"),
+        ("a.jsonl", "[1]\n", r"a\.jsonl:1: not a JSON object"),
+        ("a.jsonl", '{"text": "a"}\n', r"a\.jsonl:1: `id` is missing \(found: text\)"),
+        ("a.jsonl", '{"id": "1"}\n', r"a\.jsonl:1: `text` is missing"),
+        ("a.jsonl", '{"id": 1, "text": "a"}\n', r"a\.jsonl:1: `id` must be text, and not empty, got 1"),
+        ("a.jsonl", '{"id": "1", "text": null}\n', r"a\.jsonl:1: `text` must be text, got None"),
+        ("a.jsonl", '{"id": "1", "text": "a", "lang": ""}\n', r"a\.jsonl:1: `lang` must be text, and not empty"),
+        ("a.trn", "ahoj (1)\nahoj\n", r"a\.trn:2: expected a text and its id in parentheses"),
+        ("text", "1 ahoj\n2 ahoj\n1 ahoj\n", r"text:3: id '1' is at .*text:1 too"),
+        ("text", "\n", r"text: no transcripts"),
+    ],
+)
+def test_what_is_wrong_is_named_by_file_and_line(name, content, message, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_hypotheses(tmp_path / name)
+
+
+def said(*ids):
+    return [Transcript(one, "ahoj", "ces", f"ref:{number}") for number, one in enumerate(ids, start=1)]
+
+
+def recognized(*ids):
+    return [Transcript(one, "ahoi", None, f"hyp:{number}") for number, one in enumerate(ids, start=1)]
+
+
+def test_ids_are_matched_in_the_order_of_references():
+    assert [one.id for one in match(said("a", "b", "c"), recognized("c", "a", "b"))] == ["a", "b", "c"]
+
+
+def test_missing_and_superfluous_ids_are_named():
+    with pytest.raises(ValueError, match=re.escape("ref:2: id 'b' (and 1 more), which no hypothesis has")):
+        match(said("a", "b", "c"), recognized("a"))
+    with pytest.raises(ValueError, match=re.escape("hyp:2: id 'x', which no reference has")):
+        match(said("a"), recognized("a", "x"), missing_as_empty=True)
+
+
+def test_missing_hypotheses_can_be_empty():
+    found = match(said("a", "b"), recognized("b"), missing_as_empty=True)
+    assert [(one.hyp_text, one.hyp_lang) for one in found] == [("", None), ("ahoi", None)]
+
+
+some_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+predictions = st.builds(
+    Prediction,
+    id=some_text.filter(bool),
+    lang=some_text.filter(bool),
+    text=some_text,
+    hyp_lang=st.none() | some_text.filter(bool),
+    hyp_text=some_text,
+)
+
+
+@given(st.lists(predictions))
+def test_predictions_come_back_as_they_were(tmp_path_factory, predictions):
+    path = tmp_path_factory.mktemp("predictions") / "test.jsonl"
+    write_predictions(path, predictions)
+    assert read_predictions(path) == predictions
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"id": "1"}, r"test\.jsonl:1: `lang` is missing"),
+        ({"id": "1", "lang": "ces", "text": "", "hyp_text": ""}, r":1: `hyp_lang` is missing"),
+        (
+            {"id": "1", "lang": "ces", "text": "", "hyp_text": 7, "hyp_lang": None},
+            "`hyp_text` must be text, got 7",
+        ),
+        ({"id": "1", "lang": "ces", "text": "", "hyp_text": "", "hyp_lang": ""}, r":1: `hyp_lang` must be text, and"),
+    ],
+)
+def test_predictions_that_are_none_are_named(record, message, tmp_path):
+    (tmp_path / "test.jsonl").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=message):
+        read_predictions(tmp_path / "test.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("[ces] ahoj", ("ces", "ahoj")),
+        ("  [ces]ahoj ", ("ces", "ahoj")),
+        ("[ces]", ("ces", "")),
+        ("[org_jpn] 日本", ("org_jpn", "日本")),
+        ("[two words] ahoj", (None, "[two words] ahoj")),
+        ("", (None, "")),
+    ],
+)
+def test_language_tokens_are_told_from_text(text, split):
+    assert split_language(text) == split

@@ -1,0 +1,121 @@
+"""Which files lists may name: a list from somebody else does not lead to your own files unnoticed."""
+
+import json
+
+import pytest
+from layouts import write_audio
+
+from ctcdro import Manifest, Utterance
+from ctcdro.check.check import check_dataset
+from ctcdro.prepare.prepare import SPLITS, Listed
+from ctcdro.prepare.readers.common_voice import read_common_voice
+from ctcdro.prepare.readers.fleurs import read_fleurs
+from ctcdro.prepare.readers.kaldi import read_kaldi
+from ctcdro.prepare.readers.lhotse import read_lhotse
+from ctcdro.prepare.readers.ml_superb import read_ml_superb
+from ctcdro.prepare.readers.nemo import read_nemo
+from ctcdro.storage.paths import resolve_audio_path
+
+RECORD = {"duration": 1.0, "text": "ahoj", "lang": "ces"}
+LEADS_OUT = ["../a.wav", "clips/../../a.wav", "./../a.wav", "clips/..//../a.wav", ".."]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A dataset folder beside a file that is none of its business."""
+    write_audio(tmp_path / "a.wav", 1.0)
+    write_audio(tmp_path / "set" / "clips" / "a.wav", 1.0)
+    return tmp_path / "set"
+
+
+def manifest(folder, *paths):
+    lines = [json.dumps(RECORD | {"audio_filepath": str(path), "id": str(place)}) for place, path in enumerate(paths)]
+    (folder / "train.jsonl").write_text("\n".join(lines))
+    return folder / "train.jsonl"
+
+
+@pytest.mark.parametrize("path", LEADS_OUT)
+def test_relative_paths_do_not_lead_out_of_the_folder(folder, path):
+    with pytest.raises(ValueError, match=r"train\.jsonl:2: `audio_filepath`: .* leads out of the folder .*anywhere"):
+        Manifest.read(manifest(folder, "clips/a.wav", path))
+    [finding] = check_dataset(folder).errors
+    assert (finding.kind, finding.where) == ("malformed line", f"{folder / 'train.jsonl'}:2")
+
+
+@pytest.mark.parametrize(
+    "path", ["clips/a.wav", "./clips/a.wav", "clips/../clips/a.wav", "clips/..a.wav", "...", "a..b"]
+)
+def test_paths_below_the_folder_are_read(folder, path):
+    assert Manifest.read(manifest(folder, path))[0].audio_filepath == str(folder) + "/" + path
+
+
+def test_absolute_paths_are_read_as_prepare_writes_them(folder, tmp_path):
+    assert Manifest.read(manifest(folder, tmp_path / "a.wav"))[0].audio_filepath == str(tmp_path / "a.wav")
+
+
+def test_what_is_written_can_be_read_wherever_the_audio_is(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("a.wav", "set/../a.wav", "set/clips/../../a.wav", "set/clips/a.wav"):
+        Manifest([Utterance(path, 1.0, "ahoj", "ces")]).write(folder / "dev.jsonl")
+        assert not json.loads((folder / "dev.jsonl").read_text())["audio_filepath"].startswith("..")
+        Manifest.read(folder / "dev.jsonl")
+
+
+@pytest.mark.parametrize("allowed", ["absolute", "inside", "anywhere"])
+def test_what_is_allowed_can_be_chosen(folder, tmp_path, monkeypatch, allowed):
+    monkeypatch.setenv("CTCDRO_AUDIO", allowed)
+    (folder / "link").symlink_to(tmp_path)
+    found = {}
+    for path in ("clips/a.wav", "../a.wav", str(tmp_path / "a.wav"), str(folder / "clips/a.wav"), "link/a.wav"):
+        try:
+            found[path] = len(Manifest.read(manifest(folder, path)))
+        except ValueError:
+            found[path] = 0
+    expected = {"absolute": [1, 0, 1, 1, 1], "inside": [1, 0, 0, 1, 0], "anywhere": [1, 1, 1, 1, 1]}
+    assert list(found.values()) == expected[allowed]
+
+
+def test_a_choice_that_there_is_not_is_named(folder, monkeypatch):
+    monkeypatch.setenv("CTCDRO_AUDIO", "nowhere")
+    with pytest.raises(ValueError, match="CTCDRO_AUDIO must be one of absolute, inside, anywhere; got 'nowhere'"):
+        resolve_audio_path("a.wav", folder)
+
+
+def faults(listed):
+    """What is wrong with utterances that a reader lists; those with audio must be below the folder."""
+    return [item.detail for item in listed if not isinstance(item, Listed)]
+
+
+@pytest.mark.parametrize("path", LEADS_OUT[:2])
+def test_lists_of_other_programs_do_not_lead_out_either(folder, path, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "nemo.json").write_text(json.dumps(RECORD | {"audio_filepath": path}))
+    assert "leads out of the folder" in faults(read_nemo({"train": [folder / "nemo.json"]}))[0]
+    recording = {"id": "r", "sources": [{"type": "file", "channels": [0], "source": path}]}
+    supervision = {"id": "s", "start": 0, "duration": 1, "text": "ahoj", "language": "ces"}
+    (folder / "cuts.jsonl").write_text(json.dumps({"id": "c", "recording": recording, "supervisions": [supervision]}))
+    assert "leads out of the folder" in faults(read_lhotse({"train": [folder / "cuts.jsonl"]}))[0]
+    (folder / "wav.scp").write_text(f"u1 {path}\n")
+    (folder / "text").write_text("u1 ahoj\n")
+    with pytest.raises(ValueError, match=r"wav\.scp:1: .*leads out of the folder"):
+        list(read_kaldi({"train": [folder]}, lang="ces"))
+
+
+@pytest.mark.parametrize("name", ["../../a", "/etc/a", "x/../../../a"])
+def test_names_in_tables_of_corpora_stay_where_their_audio_is(tmp_path, name):
+    voice, fleurs, superb = tmp_path / "cs", tmp_path / "cs_cz", tmp_path / "superb" / "commonvoice" / "ces"
+    superb.mkdir(parents=True)
+    for split in SPLITS:
+        (fleurs / "audio" / split).mkdir(parents=True)
+        (fleurs / f"{split}.tsv").write_text(f"1\t{name}.wav\tA\ta\ta\t1\tF\n")
+        voice.mkdir(exist_ok=True)
+        (voice / f"{split}.tsv").write_text(f"path\tsentence\n{name}.mp3\tahoj\n")
+        kind = "1h" if split == "train" else "10min"
+        (superb / f"transcript_{kind}_{split}.txt").write_text(f"{name} x ahoj\n")
+    for listed in (
+        list(read_common_voice(voice)),
+        list(read_fleurs(fleurs)),
+        list(read_ml_superb(tmp_path / "superb", [("ces", "commonvoice")])),
+    ):
+        assert len(faults(listed)) == len(listed) == 3
+        assert all("leads out of" in fault for fault in faults(listed))

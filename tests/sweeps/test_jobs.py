@@ -1,0 +1,263 @@
+"""Jobs on this machine, in real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import cloudpickle
+import pytest
+import torch
+
+from ctcdro.storage.locks import lock_folder
+from ctcdro.sweeps import jobs as launching
+from ctcdro.sweeps.jobs import Place, Progress, launch
+
+# Jobs cannot import this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@dataclass(frozen=True)
+class Writes:
+    """A task that writes a file, and what it is like there."""
+
+    path: Path
+
+    @property
+    def name(self):
+        return self.path.name
+
+    def __call__(self):
+        self.path.write_text(f"{os.environ['OMP_NUM_THREADS']} {os.environ.get('CUDA_VISIBLE_DEVICES')}")
+
+    def is_done(self):
+        return self.path.exists()
+
+    def progress(self):
+        return Progress(0.5, "writing")
+
+
+class Fails(Writes):
+    def __call__(self):
+        raise ValueError("no disk\nno paper")
+
+
+class Waits(Writes):
+    """Until it is stopped; then it writes down that it was."""
+
+    def __call__(self):
+        self.path.with_suffix(".began").write_text(str(os.getpid()))
+        try:
+            time.sleep(600)
+        finally:
+            self.path.with_suffix(".stopped").touch()
+
+
+def test_tasks_are_done_some_at_a_time_with_their_threads(tmp_path):
+    tasks = [Writes(tmp_path / f"task{number}") for number in range(4)]
+    most = []
+    failures = launch(
+        tasks, tmp_path / "logs", Place(num_jobs=2, num_threads=3), lambda state: most.append(len(state.running))
+    )
+    assert failures == []
+    assert [task.path.read_text() for task in tasks] == ["3 "] * 4
+    assert max(most) == 2
+
+
+def test_what_is_done_is_not_begun(tmp_path):
+    (tmp_path / "task").write_text("before")
+    assert launch([Writes(tmp_path / "task")], tmp_path / "logs") == []
+    assert (tmp_path / "task").read_text() == "before"
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_failure_hinders_no_other_and_has_its_last_lines(tmp_path):
+    states = []
+    tasks = [Fails(tmp_path / "bad"), Writes(tmp_path / "good")]
+    [failure] = launch(tasks, tmp_path / "logs", Place(num_jobs=1), states.append)
+    assert (tmp_path / "good").exists()
+    assert failure.name == "bad"
+    assert failure.last_lines == ["no disk", "no paper"]
+    assert "no paper" in failure.log.read_text()
+    assert [task.name for task in states[-1].done] == ["good"]
+
+
+def test_an_interrupt_stops_all_jobs_and_waits_for_them(tmp_path):
+    tasks = [Waits(tmp_path / "one"), Waits(tmp_path / "two"), Writes(tmp_path / "three")]
+
+    def press_ctrl_c(state):
+        if all((tmp_path / f"{name}.began").exists() for name in ("one", "two")) and not state.is_stopping:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch(tasks, tmp_path / "logs", Place(num_jobs=2), press_ctrl_c)
+    assert (tmp_path / "one.stopped").exists()
+    assert (tmp_path / "two.stopped").exists()
+    assert not (tmp_path / "three").exists()
+    for name in ("one", "two"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / f"{name}.began").read_text()), 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_do_what_ctrl_c_does(tmp_path, number):
+    def send(state):
+        if not state.is_stopping and (tmp_path / "task.began").exists():
+            os.kill(os.getpid(), number)
+
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt):
+        launch([Waits(tmp_path / "task")], tmp_path / "logs", watch=send)
+    assert (tmp_path / "task.stopped").exists()
+    assert signal.getsignal(number) is before
+
+
+def test_no_two_processes_work_on_one_task(tmp_path):
+    """A job waits for one that outlived its command, and finds the task done."""
+    with ExitStack() as outlives:
+        outlives.enter_context(lock_folder(tmp_path / "logs" / "task"))
+
+        def finish_elsewhere(state):
+            log = [path for path in (tmp_path / "logs" / "task").glob("*.out") if "Loading" in path.read_text()]
+            if log and not (tmp_path / "task").exists():
+                (tmp_path / "task").write_text("elsewhere")
+                outlives.close()
+
+        assert launch([Writes(tmp_path / "task")], tmp_path / "logs", watch=finish_elsewhere) == []
+    assert (tmp_path / "task").read_text() == "elsewhere"
+
+
+def test_a_job_that_is_taken_away_is_queued_again_when_its_task_has_stopped(tmp_path):
+    program = """
+import signal, sys, time
+from ctcdro.launching import _Work
+
+def queue_again(number, frame):
+    print("queued again")
+    sys.exit(3)
+
+class Task:
+    name = "task"
+    def is_done(self):
+        return False
+    def __call__(self):
+        try:
+            signal.raise_signal(signal.SIGUSR2)
+            time.sleep(600)
+        finally:
+            print("checkpoint")
+
+signal.signal(signal.SIGUSR2, queue_again)
+_Work(Task(), sys.argv[1], 1, None)()
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split("\n")) == (3, ["checkpoint", "queued again", ""]), done.stderr
+
+
+def test_a_cluster_that_is_not_there_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match=r"task cannot be a job of Slurm here: .*srun"):
+        launch([Writes(tmp_path / "task")], tmp_path / "logs", Place("slurm"))
+
+
+@pytest.mark.parametrize("answer", ["echo sbatch: error: invalid partition >&2; exit 1", "exit 1"])
+def test_what_slurm_refuses_is_told(tmp_path, monkeypatch, answer):
+    for name in ("srun", "sbatch"):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(ValueError, match="task could not be submitted"):
+        launch([Writes(tmp_path / "task")], tmp_path / "logs", Place("slurm", partition="none"))
+
+
+def write_program(folder, name, lines):
+    (folder / name).write_text(f"#!/bin/sh\n{lines}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """Programs that answer as Slurm does without accounting; the queue is a file, and a job is a line of it."""
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    write_program(folder, "srun", "exit 0")
+    write_program(folder, "sacct", "echo Slurm accounting storage is disabled >&2; exit 1")
+    write_program(folder, "sbatch", f"echo 7 >> {folder}/queue; echo Submitted batch job 7")
+    write_program(folder, "squeue", f"echo asked >> {folder}/asked; cat {folder}/queue")
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setattr(launching, "ASK_QUEUE_EVERY", 0.0)
+    monkeypatch.setattr(launching, "GONE_AFTER", 1.0)
+    monkeypatch.setattr(launching, "SHARED_FILES_WITHIN", 0.0)
+    return folder
+
+
+def num_asked(slurm):
+    return len((slurm / "asked").read_text().splitlines()) if (slurm / "asked").exists() else 0
+
+
+def test_a_job_that_was_canceled_in_the_queue_has_failed(tmp_path, slurm):
+    def cancel(state):
+        if num_asked(slurm) == 3:
+            (slurm / "queue").write_text("")
+
+    [failure] = launch([Writes(tmp_path / "task")], tmp_path / "logs", Place("slurm"), cancel)
+    assert failure.name == "task"
+    assert failure.last_lines == ["It ended without a message: was it killed or canceled?"]
+    assert num_asked(slurm) > 3
+
+
+def test_a_queue_that_does_not_answer_or_forgets_for_a_moment_says_nothing_about_jobs(tmp_path, slurm):
+    queue = launching._SlurmQueue()
+    (slurm / "queue").write_text("7\n8\n")
+    assert queue.gone(["7", "8", "9"]) == set()
+    time.sleep(1.1)
+    assert queue.gone(["7", "8", "9"]) == {"9"}
+    (slurm / "queue").write_text("8\n")
+    assert queue.gone(["7", "8"]) == set()
+    (slurm / "queue").unlink()  # from here on it fails
+    time.sleep(1.1)
+    assert queue.gone(["7", "8"]) == set()
+    (slurm / "queue").write_text("7\n")
+    assert queue.gone(["7", "8"]) == set()
+
+
+def test_slurm_is_asked_now_and_then_only(slurm, monkeypatch):
+    monkeypatch.setattr(launching, "ASK_QUEUE_EVERY", 600.0)
+    queue = launching._SlurmQueue()
+    for _ in range(5):
+        assert queue.gone(["7"]) == set()
+    assert num_asked(slurm) == 1
+
+
+def test_the_kind_of_an_unexpected_error_is_part_of_its_message():
+    traceback = ["Traceback (most recent call last):", '  File "a.py", line 1, in b', "    {}['c']", "    ~~^^^^^"]
+    assert launching._message([*traceback, "KeyError: 'c'"]) == ["KeyError: 'c'"]
+    assert launching._message([*traceback, "ctcdro.speech.audio.AudioError: a.wav: broken"]) == ["a.wav: broken"]
+    assert launching._message(["slurmstepd: error: CANCELLED"]) == ["slurmstepd: error: CANCELLED"]
+    assert launching._message(traceback) == []
+    assert launching._message([]) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("visible", [None, "0"])
+def test_a_gpu_that_is_not_there_is_told_before_anything_is_begun(tmp_path, monkeypatch, visible):
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with pytest.raises(ValueError, match=r"^--gpu: this machine has none that torch sees\.$"):
+        launch([Writes(tmp_path / "task")], tmp_path / "logs", Place(gpu=True))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cores_are_shared_among_jobs(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert Place().resolved(20) == (8, 1)
+    assert Place(num_jobs=3).resolved(20) == (3, 2)
+    assert Place(num_jobs=20).resolved(20) == (20, 1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert Place(gpu=True).resolved(20) == (2, 4)

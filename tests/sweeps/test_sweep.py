@@ -1,0 +1,232 @@
+"""A small sweep, of which a run fails; the same command, which repeats it; and the rule that chooses."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from tones import write_dataset
+
+from ctcdro.cli.sweep import sweep_table
+from ctcdro.runs.folder import RunFolder
+from ctcdro.scoring.scores import score
+from ctcdro.scoring.transcripts import Prediction
+from ctcdro.storage.json_files import write_json
+from ctcdro.storage.locks import lock_folder
+from ctcdro.sweeps.sweep import Row, SweepFolder, Tried, _claim, _search, select, sweep
+from ctcdro.sweeps.sweep_config import Setting, parse_sweep, read_sweep
+from ctcdro.training.checkpoints import Checkpoint, save_checkpoint
+
+NAMES = ("erm-seed0", "ctc-dro-0.01-0.1-seed0", "ctc-dro-0.01-0.5-seed0")
+
+
+def values(dataset):
+    """Three runs, just long enough to read some of the tones."""
+    return {
+        "run": {
+            "dataset": str(dataset),
+            "model": {"encoder": "mel-small", "head": "linear", "spec_augment": False},
+            "batches": {"batch_duration": 4.0, "num_workers": 0},
+            "optimizer": {"learning_rate": 4e-3, "clip_norm": None, "accumulate": 1, "warmup": 0.1},
+            "training": {"epochs": 1, "batches_per_epoch": 70, "trackers": []},
+        },
+        "objectives": ["erm", "ctc-dro"],
+        "step_sizes": [1e-2],
+        "smoothings": [0.1, 0.5],
+    }
+
+
+def command(folder):
+    """As users run it."""
+    arguments = ["sweep", folder / "sweep-of.yaml", "--out", folder / "sweep", "--threads", "1"]
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, "-m", "ctcdro", *map(str, arguments)], capture_output=True, text=True, env=environment
+    )
+
+
+def marks(folder):
+    """When the files of runs were written."""
+    return {path: path.stat().st_mtime_ns for path in (folder / "sweep" / "runs").rglob("*") if path.is_file()}
+
+
+def ended(folder):
+    """What the baseline ended with."""
+    names = ("group_weights.jsonl", "model/model.safetensors", "predictions/test.jsonl", "scores/test.json")
+    return {name: (folder / "sweep" / "runs" / NAMES[0] / name).read_bytes() for name in names}
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    """A sweep with a run that cannot be; the same command without it, and without one that was finished; once more."""
+    folder = tmp_path_factory.mktemp("story")
+    dataset = write_dataset(folder / "data")
+    (folder / "sweep-of.yaml").write_text(yaml.safe_dump(values(dataset)))
+    bad = folder / "sweep" / "runs" / NAMES[1]
+    bad.mkdir(parents=True)
+    read_sweep(folder / "sweep-of.yaml").run.model_copy(update={"seed": 99}).write(bad / "config.yaml")
+    save_checkpoint(RunFolder(bad).checkpoints, Checkpoint(1, {}, {}))
+    broken, after_broken = command(folder), marks(folder)
+    had_selected = (folder / "sweep" / "selected.json").exists()
+    shutil.rmtree(bad)
+    baseline_before = ended(folder)
+    shutil.rmtree(folder / "sweep" / "runs" / NAMES[0])
+    whole, after_whole = command(folder), marks(folder)
+    again, after_again = command(folder), marks(folder)
+    return SimpleNamespace(**locals())
+
+
+def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(story):
+    assert story.broken.returncode == 1
+    assert f"{NAMES[1]} failed:" in story.broken.stderr
+    assert "seed was 99, now it is 0" in story.broken.stderr
+    log = next(line.split("Log: ")[1] for line in story.broken.stderr.splitlines() if "Log: " in line)
+    assert "another configuration" in Path(log).read_text()
+    assert "The same command repeats what is not finished, and nothing else" in story.broken.stderr
+    for name in (NAMES[0], NAMES[2]):
+        assert RunFolder(story.folder / "sweep" / "runs" / name).is_finished
+    assert not story.had_selected, "nothing is chosen before all runs are finished"
+
+
+def test_the_same_command_does_what_is_missing_and_nothing_else(story):
+    assert story.whole.returncode == 0, story.whole.stderr
+    assert "1 of 3 are finished already" in story.whole.stderr
+    kept = {path: mark for path, mark in story.after_broken.items() if NAMES[2] in path.parts}
+    assert kept.items() <= story.after_whole.items()
+    assert story.again.stdout == story.whole.stdout
+    assert story.after_again == story.after_whole
+
+
+def test_test_is_scored_for_what_was_chosen_only(story):
+    selected = json.loads((story.folder / "sweep" / "selected.json").read_text())
+    chosen = [one for one in selected["settings"] if one["chosen"]]
+    assert [one["objective"] for one in chosen] == ["erm", "ctc-dro"]
+    tested = {path.parents[1].name for path in (story.folder / "sweep" / "runs").glob("*/scores/test.json")}
+    assert tested == {"erm-seed0", f"ctc-dro-0.01-{chosen[1]['smoothing']}-seed0"}
+    tried = {one["smoothing"]: one for one in selected["settings"]}
+    other = tried[{0.1: 0.5, 0.5: 0.1}[chosen[1]["smoothing"]]]
+    assert (chosen[1]["worst_cer"], chosen[1]["mean_cer"]) <= (other["worst_cer"], other["mean_cer"])
+    assert chosen[1]["gain"] == tried[None]["worst_cer"] - chosen[1]["worst_cer"]
+
+
+def test_the_table_has_the_test_scores(story):
+    rows = json.loads((story.folder / "sweep" / "table.json").read_text())
+    assert [row["objective"] for row in rows] == ["erm", "ctc-dro"]
+    for row, name in zip(rows, ("erm", f"ctc-dro-0.01-{rows[1]['smoothing']}"), strict=True):
+        record = json.loads((story.folder / "sweep" / "runs" / f"{name}-seed0" / "scores" / "test.json").read_text())
+        assert (row["max_cer"], row["worst_lang"]) == (record["summary"]["worst_cer"], record["worst_language"])
+        assert (row["avg_cer"], row["lid"]) == (record["summary"]["mean_cer"], record["summary"]["mean_lid"])
+        assert row["seconds"] > 0
+        assert f"{100 * row['max_cer']:.1f}  ({row['worst_lang']})" in story.whole.stdout
+    assert any(row["max_cer"] < 1 for row in rows), "the runs have learnt something"
+    assert "baseline" in story.whole.stdout
+    assert f"Table: {story.folder / 'sweep' / 'table.json'}" in story.whole.stdout
+
+
+def test_a_run_done_anew_comes_to_the_same_bytes(story):
+    assert ended(story.folder) == story.baseline_before
+
+
+def test_a_sweep_of_another_configuration_is_not_gone_on_with(story):
+    config = read_sweep(story.folder / "sweep-of.yaml", ["run.training.epochs=2"])
+    with pytest.raises(ValueError, match=r"run\.training\.epochs was 1, now it is 2"):
+        sweep(config, story.folder / "sweep")
+
+
+@pytest.fixture
+def mistaken(tmp_path):
+    """The folder of a sweep with a mistake, in which nothing has been trained, and the sweep without it."""
+    dataset = write_dataset(tmp_path / "data", num_train=1, num_dev=1)
+    folder = SweepFolder(tmp_path / "sweep")
+    config = parse_sweep(values(dataset))
+    folder.path.mkdir()
+    _claim(config, folder)
+    run = folder.run(config.grid()[0], seed=0)
+    run.path.mkdir(parents=True)
+    config.run.write(run.config)
+    return SimpleNamespace(folder=folder, run=run, right=parse_sweep(values(dataset), ["run.optimizer.warmup=0.2"]))
+
+
+def test_a_sweep_that_has_trained_nothing_yet_may_be_corrected(mistaken):
+    _claim(mistaken.right, mistaken.folder)
+    assert read_sweep(mistaken.folder.config) == mistaken.right
+
+
+def test_a_sweep_with_a_checkpoint_or_a_model_may_not(mistaken):
+    checkpoints = mistaken.run.checkpoints
+    save_checkpoint(checkpoints, Checkpoint(1, {}, {}))
+    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup was 0\.1, now it is 0\.2"):
+        _claim(mistaken.right, mistaken.folder)
+    shutil.rmtree(checkpoints)
+    mistaken.run.model.mkdir()
+    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup was 0\.1, now it is 0\.2"):
+        _claim(mistaken.right, mistaken.folder)
+
+
+def test_a_sweep_whose_runs_are_at_work_may_not(mistaken):
+    refused = pytest.raises(ValueError, match=r"run\.optimizer\.warmup was 0\.1, now it is 0\.2")
+    with lock_folder(mistaken.folder.logs / mistaken.run.path.name), refused:
+        _claim(mistaken.right, mistaken.folder)
+    _claim(mistaken.right, mistaken.folder)
+
+
+def test_a_dataset_without_test_is_refused_at_once(story, tmp_path):
+    shutil.copy(story.dataset / "train.jsonl", tmp_path)
+    with pytest.raises(ValueError, match=r"run\.dataset: .* has no dev\.jsonl"):
+        sweep(parse_sweep(values(tmp_path)), tmp_path / "sweep")
+
+
+def ctc_dro(smoothing):
+    return Setting(objective="ctc-dro", step_size=1e-3, smoothing=smoothing)
+
+
+def test_the_largest_gain_of_the_worst_language_is_chosen():
+    tried = [Tried(ctc_dro(0.1), 0.7, 0.1), Tried(Setting(objective="erm"), 0.8, 0.4), Tried(ctc_dro(0.5), 0.6, 0.5)]
+    assert [one.setting.name for one in select(tried)] == ["ctc-dro-0.001-0.5", "erm"]
+
+
+def test_of_equal_gains_the_lower_mean_is_chosen_then_the_first():
+    tried = [Tried(ctc_dro(0.1), 0.7, 0.3), Tried(ctc_dro(0.5), 0.7, 0.2), Tried(ctc_dro(1.0), 0.7, 0.2)]
+    assert [one.setting.smoothing for one in select(tried)] == [0.5]
+
+
+def test_a_setting_is_chosen_though_it_is_worse_than_the_baseline():
+    tried = [Tried(Setting(objective="erm"), 0.5, 0.4), Tried(ctc_dro(0.1), 0.7, 0.3)]
+    assert [one.setting.objective for one in select(tried)] == ["erm", "ctc-dro"]
+
+
+def test_a_search_goes_on_where_it_was(tmp_path):
+    """What Optuna asks for after a failure is what it would have asked for without."""
+    config = parse_sweep({"run": {"dataset": "a"}, "search": "optuna", "trials": 9, "seeds": [0, 1]})
+
+    def done(folder, failing=()):
+        rounds = []
+
+        def do(asked):
+            rounds.append(asked)
+            for setting in asked:
+                for seed in config.seeds:
+                    wrong = round(100 * (setting.step_size or 0.5) ** 0.5) + seed
+                    prediction = Prediction("a", "aaa", "x" * 100, hyp_lang="aaa", hyp_text="x" * (100 - wrong))
+                    write_json(folder.run(setting, seed).scores("dev"), score([prediction]).to_record())
+            return ["failure"] if len(rounds) in failing else []
+
+        return rounds, *_search(config, folder, do)
+
+    rounds, settings, failures = done(SweepFolder(tmp_path / "whole"))
+    assert failures == []
+    assert sorted(settings, key=str) == sorted({one for some in rounds for one in some}, key=str)
+    broken, settings, failures = done(SweepFolder(tmp_path / "broken"), failing=[2])
+    assert (broken, settings, failures) == (rounds[:2], [], ["failure"])
+    assert done(SweepFolder(tmp_path / "broken"))[0] == rounds
+
+
+def test_rows_of_several_seeds_are_averaged():
+    rows = [Row("ctc-dro", 1e-3, 0.5, seed, 0.5 + seed / 10, "cmn", 0.3, 0.9, 1.0) for seed in (0, 1)]
+    columns = [list(column.cells) for column in sweep_table(rows).columns]
+    assert columns == [["CTC-DRO"], ["0.001"], ["0.5"], ["55.0 ± 7.1"], ["(cmn)"], ["30.0 ± 0.0"], ["90.0 ± 0.0"]]

@@ -1,0 +1,89 @@
+"""Words of each language, and sentences of them."""
+
+import re
+import unicodedata
+
+import numpy as np
+import pytest
+import wordfreq
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctcdro.speech.normalization import clean
+from ctcdro.synthetic.voices import LANGUAGES, REFUSED, find_language
+from ctcdro.synthetic.words import compose, frequent_words, is_read_well, is_word, join
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_language_has_clean_words_of_its_script(code):
+    language = find_language(code)
+    words = frequent_words(code)
+    assert len(words) >= 300
+    assert len(set(words)) == len(words)
+    for word in words:
+        assert clean(word) == word
+        assert is_word(word, language)
+        assert not re.search(r"[\W\d_]", "".join(c for c in word if not unicodedata.category(c).startswith("M")))
+    if language.script != "Latin":
+        assert not re.search("[a-z]", "".join(words))
+    sentence = join(words[:300], language)
+    assert clean(sentence) == sentence
+    assert (" " in sentence) == language.spaced
+
+
+def test_wordfreq_has_the_languages_it_is_asked_for():
+    asked = {language.wordfreq for language in LANGUAGES.values()} - {None}
+    assert asked <= set(wordfreq.available_languages())
+
+
+def test_names_stand_in_where_wordfreq_would_answer_in_english():
+    assert {code for code, language in LANGUAGES.items() if language.wordfreq is None} == {"kat", "swa", "yue"}
+    assert "世界" in frequent_words("yue")
+    assert "დღე" not in frequent_words("swa")
+    assert "jumatatu" in frequent_words("swa")
+
+
+def test_marks_of_vowels_are_kept():
+    assert "में" in frequent_words("hin")
+    assert "என்று" in frequent_words("tam")
+
+
+def test_letters_that_case_folding_undoes_are_spelled_right_or_left_out():
+    assert "της" in frequent_words("ell")
+    assert not any(word.endswith("σ") for word in frequent_words("ell"))
+    assert not any("ss" in word for word in frequent_words("deu"))
+
+
+def test_japanese_is_in_kana():
+    assert "これ" in frequent_words("jpn")
+    assert "日本" not in frequent_words("jpn")
+
+
+@pytest.mark.parametrize("code", [*REFUSED, "xyz", "nan", "cs"])
+def test_a_language_that_cannot_be_spoken_is_refused_with_the_reason(code):
+    reason = f": {REFUSED[code]}" if code in REFUSED else ""
+    with pytest.raises(ValueError, match=rf"Cannot synthesize speech for '{code}'{reason}\. .*Supported: ara, .*yue\."):
+        find_language(code)
+
+
+@pytest.mark.parametrize("code", ["heb", "khm", "mya", "tha"])
+def test_scripts_that_are_read_wrongly_are_refused_by_name(code):
+    assert code in REFUSED
+
+
+@pytest.mark.parametrize("reading", ["(en)ðə(cs)", "", "st", "ˌeɪtʃ tˌiː"])
+def test_words_that_are_spelled_out_or_read_in_english_are_found(reading):
+    assert not is_read_well(reading, find_language("ces"))
+
+
+@given(
+    st.lists(st.floats(0.2, 1.0), min_size=1, max_size=50).map(np.array),
+    st.floats(0.0, 20.0),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_sentence_ends_within_one_word_of_the_time(seconds, target, seed):
+    chosen = compose(seconds, target, np.random.default_rng(seed))
+    assert chosen
+    assert chosen == compose(seconds, target, np.random.default_rng(seed))
+    if len(chosen) > 1:
+        assert abs(seconds[chosen].sum() - target) <= seconds.max()

@@ -1,0 +1,445 @@
+"""Training on a small dataset, stopped and killed and gone on with."""
+
+import json
+import math
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tones import write_dataset
+
+from ctcdro.models.recognizer import load
+from ctcdro.objectives.objectives import scales_per_label
+from ctcdro.runs.config import parse_config
+from ctcdro.runs.folder import RunFolder
+from ctcdro.speech.audio import AudioError
+from ctcdro.speech.manifest import Manifest
+from ctcdro.storage.json_files import read_lines
+from ctcdro.training.loop import train, train_step, validate
+from ctcdro.training.setup import finish, start
+
+# What several threads add up may differ in the last bit from what one does.
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write_dataset(tmp_path_factory.mktemp("dataset"))
+
+
+def config(dataset, *overrides):
+    """Twelve steps in three epochs."""
+    values = {
+        "dataset": str(dataset),
+        "model": {"encoder": "mel-small", "head": "linear"},
+        "objective": {"step_size": 1e-2, "smoothing": 0.5},
+        "batches": {"batch_duration": 4.0, "num_workers": 0},
+        "optimizer": {"learning_rate": 2e-3, "accumulate": 2},
+        "training": {"epochs": 3, "batches_per_epoch": 8, "checkpoint_every": 3, "trackers": []},
+    }
+    return parse_config(values, overrides)
+
+
+def ended(folder):
+    """The bytes that a run ends with."""
+    folder = RunFolder(folder)
+    files = sorted(path for path in folder.model.rglob("*") if path.is_file())
+    return {path.name: path.read_bytes() for path in [*files, folder.group_weights]}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(dataset, one_thread, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    train(config(dataset), folder)
+    return ended(folder)
+
+
+def test_a_run_leaves_what_it_promises(dataset, tmp_path):
+    told = []
+    folder = train(config(dataset), tmp_path / "run", watch=told.append)
+    assert {"config.yaml", "run.json", "log.jsonl", "group_weights.jsonl", "vocab.json", "checkpoints", "model"} <= {
+        path.name for path in (tmp_path / "run").iterdir()
+    }
+    weights = list(read_lines(folder.group_weights))
+    assert [record["step"] for record in weights] == list(range(1, 13))
+    assert all(sum(record["weights"].values()) == pytest.approx(1, abs=1e-6) for record in weights)
+    assert set(weights[0]["losses"]) == {"aaa", "bbb"}
+    epochs = [record for record in read_lines(folder.log) if "epoch" in record]
+    assert [record["step"] for record in epochs] == [4, 8, 12]
+    assert all(set(record["cer"]) == {"aaa", "bbb"} for record in epochs)
+    assert len(told) == 12 + 3
+    assert json.loads(folder.run.read_text())["steps"] == 12
+
+
+def test_the_same_configuration_gives_the_same_bytes(dataset, tmp_path, uninterrupted):
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_workers_change_nothing(dataset, tmp_path, uninterrupted):
+    train(config(dataset, "batches.num_workers=2"), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_a_finished_run_is_not_overwritten(dataset, tmp_path):
+    short = config(dataset, "training.epochs=1")
+    train(short, tmp_path / "run")
+    with pytest.raises(ValueError, match="has a finished run"):
+        train(short, tmp_path / "run")
+
+
+class InterruptedRunError(Exception):
+    pass
+
+
+def interrupted(one, folder, step=5):
+    """A run that broke off."""
+
+    def fail(record):
+        if record["step"] == step:
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(one, folder, watch=fail)
+
+
+def test_a_run_of_another_configuration_is_not_gone_on_with(dataset, tmp_path):
+    interrupted(config(dataset), tmp_path)
+    with pytest.raises(ValueError, match=r"seed was 0, now it is 1"):
+        train(config(dataset, "seed=1"), tmp_path)
+
+
+def test_a_mistake_at_the_first_start_can_be_corrected(dataset, tmp_path, uninterrupted):
+    with pytest.raises(ValueError, match=r"dataset: nowhere/train.jsonl is not there; `ctcdro prepare`"):
+        train(config("nowhere"), tmp_path / "run")
+    interrupted(config(dataset, "seed=1"), tmp_path / "run", step=1)
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_run_is_not_gone_on_with_on_other_data(tmp_path, split):
+    data = write_dataset(tmp_path / "data", num_train=8)
+    interrupted(config(data), tmp_path / "run")
+    manifest = data / f"{split}.jsonl"
+    manifest.write_text(manifest.read_text().replace('"text": "a', '"text": "z'))
+    with pytest.raises(ValueError, match=rf"not what this run began with: .*{split}.jsonl"):
+        train(config(data), tmp_path / "run")
+
+
+def test_a_folder_takes_one_run_at_a_time(dataset, tmp_path):
+    def another(record):
+        command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "run" / "config.yaml"), "--out"]
+        done = subprocess.run([*command, str(tmp_path / "run")], capture_output=True, text=True, env=ONE_THREAD)
+        assert "another process is writing to this folder" in done.stderr
+        raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(config(dataset), tmp_path / "run", watch=another)
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_missing_audio_stops_a_run_before_its_first_step(tmp_path, split):
+    data = write_dataset(tmp_path / "data", num_train=8)
+    gone = sorted(data.glob(f"*-{split}-*.wav"))[1:3]
+    for path in gone:
+        path.unlink()
+    config(data).write(tmp_path / "config.yaml")
+    command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert re.match(
+        rf"ctcdro: .*{split}\.jsonl:\d+: .*{gone[0].name}: no such file; the audio of 2 utterances is", line
+    )
+    assert not (tmp_path / "run" / "log.jsonl").exists()
+    train(config(data, "batches.on_fault=skip", "training.epochs=1"), tmp_path / "skipping")
+
+
+def test_what_cannot_be_read_is_left_out_and_told_of(tmp_path):
+    data = write_dataset(tmp_path / "data", num_train=8)
+    for path in sorted(data.glob("aaa-train-*.wav"))[:7]:
+        path.write_bytes(b"RIFF")
+    run = train(config(data, "batches.on_fault=skip", "batches.batch_duration=1.0"), tmp_path / "run")
+    told = [line for record in read_lines(run.log) for line in record.get("skipped", [])]
+    assert told
+    assert all("aaa-train" in line for line in told)
+
+
+def test_a_run_without_any_readable_audio_ends_with_a_message(tmp_path):
+    data = write_dataset(tmp_path / "data", num_train=4)
+    for path in data.glob("*-train-*.wav"):
+        path.write_bytes(b"RIFF")
+    with pytest.raises(
+        AudioError, match=r"all [0-9]+ batches of an epoch were skipped. The first error: .*train.jsonl:"
+    ):
+        train(config(data, "batches.on_fault=skip"), tmp_path / "run")
+
+
+def test_the_learning_rate_that_is_told_is_that_of_the_step(dataset, tmp_path):
+    one = config(dataset, "optimizer.schedule=linear", "optimizer.learning_rate=1.2e-3")
+    run = train(one, tmp_path / "run")
+    told = [record["learning_rate"] for record in read_lines(run.log) if "learning_rate" in record]
+    assert told == pytest.approx([1e-4 * left for left in range(12, 0, -1)])
+
+
+def test_a_signal_to_all_processes_spares_the_workers_that_the_step_needs(dataset, tmp_path, uninterrupted):
+    one = config(dataset, "batches.num_workers=2")
+    one.write(tmp_path / "config.yaml")
+    command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
+    log = tmp_path / "run" / "log.jsonl"
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=ONE_THREAD)
+    with process:
+        while process.poll() is None and not (log.exists() and log.read_text()):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGTERM)
+        told = process.communicate(timeout=60)[1]
+    assert process.returncode in (0, 130), told  # it may have come to its end
+    if process.returncode == 130:
+        assert any((tmp_path / "run" / "checkpoints").iterdir())
+        train(one, tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+@pytest.mark.parametrize("step", [1, 3, 4, 5, 8, 11])
+def test_a_run_that_fails_goes_on_to_the_same_bytes(dataset, tmp_path, uninterrupted, step):
+    def fail(record):
+        if record["step"] == step:
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(config(dataset), tmp_path / "run", watch=fail)
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_a_damaged_checkpoint_costs_some_steps_and_nothing_else(dataset, tmp_path, uninterrupted):
+    def fail(record):
+        if record["step"] == 7:
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(config(dataset), tmp_path / "run", watch=fail)
+    newest = max((tmp_path / "run" / "checkpoints").iterdir())
+    (newest / "tensors.safetensors").write_bytes(b"torn")
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_run_after_a_step_with_a_checkpoint(dataset, tmp_path, uninterrupted, number):
+    def send(record):
+        if record["step"] == 5:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config(dataset), tmp_path / "run", watch=send)
+    assert (tmp_path / "run" / "checkpoints" / "000000005").exists()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_weights_can_be_left_even_at_first(dataset, tmp_path):
+    held = train(config(dataset, "objective.start_after=8"), tmp_path / "held")
+    plain = train(config(dataset, "objective.name=erm"), tmp_path / "plain")
+    weights = [record["weights"]["aaa"] for record in read_lines(held.group_weights)]
+    assert weights[:4] == [0.5] * 4
+    assert 0.5 not in weights[4:]
+    losses = [[record["loss"] for record in read_lines(run.log) if "loss" in record] for run in (held, plain)]
+    assert losses[0][:5] == pytest.approx(losses[1][:5], rel=1e-6)
+    assert losses[0][5:] != losses[1][5:]
+
+
+@pytest.mark.parametrize("num_kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(dataset, tmp_path, uninterrupted, num_kills):
+    config(dataset).write(tmp_path / "config.yaml")
+    command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
+    moments = random.Random(0)
+    for _ in range(num_kills):
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, env=ONE_THREAD) as process:
+            deadline = time.monotonic() + 60
+            before = (tmp_path / "run" / "log.jsonl").exists() and (tmp_path / "run" / "log.jsonl").stat().st_mtime_ns
+            while process.poll() is None and time.monotonic() < deadline:  # until it has begun
+                log = tmp_path / "run" / "log.jsonl"
+                if log.exists() and log.stat().st_mtime_ns != before:
+                    break
+                time.sleep(0.01)
+            time.sleep(moments.uniform(0, 0.4))
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    if not (tmp_path / "run" / "model").exists():
+        done = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD)
+        assert done.returncode == 0, done.stderr
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+def test_a_full_disk_ends_a_run_with_a_message_and_loses_nothing(dataset, tmp_path, uninterrupted):
+    config(dataset).write(tmp_path / "config.yaml")
+    command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
+
+    interrupted(config(dataset), tmp_path / "run")
+
+    def limit():  # files end at 4 MB, as on a full disk; a checkpoint has 8
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4_000_000, 4_000_000))
+
+    done = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD, preexec_fn=limit)
+    assert done.returncode == 2
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["000000003", "000000004"]
+    train(config(dataset), tmp_path / "run")
+    assert ended(tmp_path / "run") == uninterrupted
+
+
+@pytest.mark.parametrize("name", ["erm", "group-dro", "ctc-dro-unsmoothed"])
+def test_every_objective_trains(dataset, tmp_path, name):
+    folder = train(config(dataset, f"objective.name={name}", "training.epochs=1"), tmp_path / "run")
+    weights = [record["weights"] for record in read_lines(folder.group_weights)]
+    assert all(record["losses"]["aaa"] > 0 for record in read_lines(folder.group_weights))
+    assert (len({tuple(one.values()) for one in weights}) == 1) == (name == "erm")
+
+
+def test_losses_a_label_can_be_compared_instead_of_losses_a_second(dataset, tmp_path):
+    run = start(config(dataset, "objective.compare_by=label"), RunFolder(tmp_path / "run"))
+    manifest = Manifest.read(dataset / "train.jsonl")
+    own = [[one for one in manifest if one.lang == name] for name in run.groups.names]
+    num_labels = [sum(1 + len(one.text) for one in ones) for ones in own]  # 1: its language
+    expected = scales_per_label(num_labels, [sum(one.duration for one in ones) for ones in own])
+    assert run.objective.loss_scales.tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("sampler", ["similar-length", "group-uniform"])
+def test_every_sampler_trains_and_resumes(dataset, tmp_path, sampler):
+    short = config(dataset, f"batches.sampler={sampler}", "training.epochs=1")
+
+    def fail(record):
+        if record["step"] == 4 and "epoch" not in record:
+            raise InterruptedRunError
+
+    train(short, tmp_path / "whole")
+    with pytest.raises(InterruptedRunError):
+        train(short, tmp_path / "run", watch=fail)
+    train(short, tmp_path / "run")
+    assert ended(tmp_path / "run") == ended(tmp_path / "whole")
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_step(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.nn.utils, "get_total_norm", lambda *_: torch.tensor(float("nan")))
+    with pytest.raises(FloatingPointError, match="step 1: the gradient is not finite"):
+        train(config(dataset), tmp_path / "run")
+
+
+def test_a_limit_on_the_gradient_keeps_the_weights_of_the_groups(dataset, tmp_path):
+    """In steps of one batch that are all clipped."""
+    limit = 1e-3
+    overrides = ("optimizer.accumulate=1", "objective.step_size=0", f"optimizer.clip_norm={limit}")
+    run = start(config(dataset, *overrides), RunFolder(tmp_path / "run"))
+    run.objective.log_weights.copy_(torch.tensor([0.9, 0.1]).log())
+    norms = []
+    run.optimizer.optimizer.register_step_pre_hook(
+        lambda *_: norms.append(torch.nn.utils.get_total_norm([one.grad for one in run.recognizer.parameters()]).item())
+    )
+    records = [train_step(run) for _ in range(4)]
+    groups = [next(name for name, loss in record["losses"].items() if loss is not None) for record in records]
+    assert set(groups) == {"aaa", "bbb"}
+    assert all(record["gradient_norm"] > limit * 1.8 for record in records)
+    assert norms == pytest.approx([limit * {"aaa": 1.8, "bbb": 0.2}[group] for group in groups], rel=1e-4)
+
+
+def test_a_model_of_an_earlier_configuration_is_never_the_result(dataset, tmp_path):
+    """A killed run has left its best model and no checkpoint; in the next one every epoch diverges."""
+    train(config(dataset, "training.epochs=1"), tmp_path / "earlier")
+    run = start(config(dataset), RunFolder(tmp_path / "run"))
+    shutil.copytree(tmp_path / "earlier" / "model", run.folder.best)
+    with pytest.raises(ValueError, match="no epoch had a finite loss"):
+        finish(run)
+    assert not run.folder.model.exists()
+
+
+@pytest.mark.parametrize("select", ["dev-loss", "worst-cer"])
+def test_a_diverged_model_is_never_the_best(dataset, tmp_path, select):
+    run = start(config(dataset, f"training.select={select}"), RunFolder(tmp_path / "run"))
+    weight = run.recognizer.head.output.weight
+    intact = weight.detach().clone()
+    records = []
+    for value in (torch.nan, intact, torch.nan):
+        weight.data[:] = value
+        validate(run, records.append)
+    assert [record["is_best"] for record in records] == [False, True, False]
+    assert [math.isnan(record["dev_loss"]) for record in records] == [True, False, True]
+    best, _ = load(run.folder.best)
+    assert torch.equal(best.head.output.weight, intact)
+
+
+def test_early_stopping_ends_after_epochs_that_bring_nothing(dataset, tmp_path):
+    patient = config(dataset, "training.stop_after=1", "optimizer.learning_rate=1e-12", "training.epochs=9")
+    folder = train(patient, tmp_path / "run")
+    epochs = [record for record in read_lines(folder.log) if "epoch" in record]
+    assert not epochs[-1]["is_best"]
+    assert all(record["is_best"] for record in epochs[:-1])
+    assert len(epochs) < 9
+
+
+def test_processes_must_divide_the_batches_of_a_step(dataset, tmp_path):
+    config(dataset, "optimizer.accumulate=3").write(tmp_path / "config.yaml")
+    done = launched(2, tmp_path / "config.yaml", tmp_path / "run")
+    assert done.returncode != 0
+    assert "optimizer.accumulate must be a multiple of the number of processes, 2; got 3" in done.stderr
+
+
+def launched(num_processes, path, out):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_processes}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command += ["-m", "ctcdro", "train", str(path), "--out", str(out)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+
+def test_a_process_may_have_no_development_data(dataset, tmp_path):
+    one = config(dataset, "batches.batch_duration=20", "training.epochs=1", "training.batches_per_epoch=2")
+    one.write(tmp_path / "config.yaml")
+    done = launched(2, tmp_path / "config.yaml", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert RunFolder(tmp_path / "run").is_finished
+
+
+def test_two_processes_have_the_weights_of_one(dataset, tmp_path):
+    # Of one step, all batches have the same model; with a tiny learning rate, so have all steps, and weights can be
+    # compared with those of a process that saw all batches.
+    both = config(dataset, "optimizer.learning_rate=1e-9", "optimizer.accumulate=4", "training.epochs=2")
+    both.write(tmp_path / "config.yaml")
+    train(both, tmp_path / "one")
+    done = launched(2, tmp_path / "config.yaml", tmp_path / "two")
+    assert done.returncode == 0, done.stderr
+    one, two = (list(read_lines(Path(tmp_path / name / "group_weights.jsonl"))) for name in ("one", "two"))
+    assert len(one) == len(two) > 2
+    for here, there in zip(one, two, strict=True):
+        assert there["weights"] == pytest.approx(here["weights"], rel=1e-4)
+        assert there["losses"] == pytest.approx(here["losses"], rel=1e-4)
+
+
+def test_two_processes_go_on_to_the_same_bytes(dataset, tmp_path):
+    whole = config(dataset)
+    whole.write(tmp_path / "whole.yaml")
+    for name in ("whole", "stopped"):
+        done = launched(2, tmp_path / "whole.yaml", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    # As if it had been killed after the checkpoint of step 9: what came later is not there.
+    stopped = RunFolder(tmp_path / "stopped")
+    for later in (stopped.model, stopped.checkpoints / "000000012"):
+        shutil.rmtree(later)
+    done = launched(2, tmp_path / "whole.yaml", tmp_path / "stopped")
+    assert done.returncode == 0, done.stderr
+    assert ended(tmp_path / "stopped") == ended(tmp_path / "whole")

@@ -1,0 +1,51 @@
+"""Every objective learns two minutes of each language by heart; minutes, so not among the tests of every day."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from ctcdro.decoding.evaluate import evaluate
+from ctcdro.runs.config import parse_config
+from ctcdro.synthetic.corpus import make_corpus
+from ctcdro.synthetic.spec import DEMO
+from ctcdro.training.loop import train
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dataset")
+    recipes = {language: replace(recipe, train_minutes=2.0, dev_minutes=0.1) for language, recipe in DEMO.items()}
+    make_corpus(folder, recipes, seed=0)
+    shutil.copy(folder / "train.jsonl", folder / "dev.jsonl")  # the model that knows the training data best is kept
+    return folder
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        {"name": "erm"},
+        {"name": "group-dro", "step_size": 1e-4},
+        {"name": "ctc-dro", "step_size": 1e-3, "smoothing": 0.5},
+    ],
+    ids=lambda objective: objective["name"],
+)
+def test_two_minutes_of_each_language_are_learnt_by_heart(dataset, tmp_path, objective):
+    values = {
+        "dataset": str(dataset),
+        "model": {"encoder": "mel-small", "head": "linear"},
+        "objective": objective,
+        "batches": {"batch_duration": 6.0, "num_workers": 0},
+        "optimizer": {
+            **{"learning_rate": 4e-3, "betas": [0.9, 0.98], "decoupled": True, "clip_norm": None, "accumulate": 1},
+            **{"schedule": "cosine", "warmup": 0.1},
+        },
+        "training": {"epochs": 2, "batches_per_epoch": 750, "trackers": []},
+    }
+    folder = train(parse_config(values), tmp_path / "run")
+    scores = evaluate(folder.path, "train").scores
+    print(objective["name"], scores.rates("cer"), scores.rates("lid"))
+    assert max(scores.rates("cer").values()) < 0.1
+    assert min(scores.rates("lid").values()) > 0.95

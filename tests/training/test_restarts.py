@@ -1,0 +1,192 @@
+"""Exact restarts of what the paper trains: a pretrained encoder with dropout, and a head with SpecAugment."""
+
+import itertools
+import re
+import shutil
+import signal
+from functools import partial
+from pathlib import Path
+
+import exact_runs
+import pytest
+import tiny_encoders
+import torch
+from exact_runs import MODELS, SKIPPING, Launch, outcome, write_junk
+from tones import write_dataset
+
+from ctcdro import LengthMatchedBatchSampler
+from ctcdro.models.recognizer import build
+from ctcdro.runs.folder import RunFolder
+from ctcdro.speech.loading import SpeechDataset, load_batches
+from ctcdro.speech.manifest import Manifest
+from ctcdro.storage.json_files import read_lines
+from ctcdro.training.loop import train
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write_dataset(tmp_path_factory.mktemp("dataset"), num_train=10, num_dev=2)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return tiny_encoders.write_with_dropout(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def make_config(dataset, encoder):
+    return partial(exact_runs.make_config, dataset, encoder)
+
+
+class InterruptedRunError(Exception):
+    pass
+
+
+def interrupt(config, out, step, after="step"):
+    """Starts or resumes a run that breaks off after a step, or after the validation that follows it."""
+
+    def fail(record):
+        if record["step"] == step and (after == "validation") == ("epoch" in record):
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(config, out, watch=fail)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(make_config, one_thread, tmp_path_factory):
+    out = tmp_path_factory.mktemp("uninterrupted")
+    return {model: outcome(train(make_config(model), out / model).path) for model in MODELS}
+
+
+@pytest.mark.parametrize(("model", "num_workers"), [("fine-tuning", 0), ("fine-tuning", 2), ("LoRA", 0), ("frozen", 0)])
+def test_a_run_resumes_exactly_in_every_epoch(make_config, uninterrupted, tmp_path, model, num_workers):
+    config = make_config(model, f"batches.num_workers={num_workers}")
+    interrupt(config, tmp_path / "run", 1)  # before the first checkpoint
+    interrupt(config, tmp_path / "run", 3)
+    interrupt(config, tmp_path / "run", 3, after="validation")
+    interrupt(config, tmp_path / "run", 4)  # resumed from the end of the first epoch
+    interrupt(config, tmp_path / "run", 6, after="validation")
+    interrupt(config, tmp_path / "run", 8)
+    assert outcome(train(config, tmp_path / "run").path) == uninterrupted[model]
+
+
+@pytest.mark.parametrize("num_kept", [0, 10, 24])
+def test_it_does_not_matter_how_much_of_the_feature_cache_is_filled(make_config, kept_features, tmp_path, num_kept):
+    features, expected = kept_features
+    for path in sorted(features.rglob("*.npy"))[:num_kept]:
+        copy = tmp_path / "cache" / path.relative_to(features)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    config = make_config("frozen", f"model.feature_cache={tmp_path / 'cache'}")
+    interrupt(config, tmp_path / "run", 5)
+    found = outcome(train(config, tmp_path / "run").path)
+    assert len(list((tmp_path / "cache").rglob("*.npy"))) == 24
+    assert found == expected
+
+
+@pytest.fixture(scope="module")
+def kept_features(make_config, one_thread, tmp_path_factory):
+    """A feature cache, and the outcome of the run that filled it."""
+    folder = tmp_path_factory.mktemp("kept")
+    run = train(make_config("frozen", f"model.feature_cache={folder / 'cache'}"), folder / "run")
+    return folder / "cache", outcome(run.path)
+
+
+def test_every_step_has_its_own_dropout_and_masks(make_config, tmp_path):
+    """Where nothing is learned, the loss of the only utterance still changes from step to step."""
+    alone = write_dataset(tmp_path / "dataset", languages=["aaa"], num_train=1, num_dev=1)
+    config = make_config("fine-tuning", f"dataset={alone}", "optimizer.learning_rate=1e-12", "training.epochs=1")
+    losses = [record["losses"]["aaa"] for record in read_lines(train(config, tmp_path / "run").group_weights)]
+    assert len(set(losses)) == 3
+
+
+@pytest.mark.parametrize("name", tiny_encoders.MODELS)
+@pytest.mark.parametrize("model", MODELS)
+def test_dropout_is_on_from_the_first_step_unless_the_encoder_is_frozen(folders, name, model):
+    recognizer = build(folders[name], 7, seed=0, **MODELS[model])
+    assert recognizer.head.training
+    assert {module.training for module in recognizer.encoder.modules()} == {model != "frozen"}
+
+
+def test_a_frozen_encoder_gives_the_same_features_in_training(encoder):
+    recognizer = build(encoder, 7, freeze_encoder=True, seed=0)
+    audio, num_samples = torch.randn(2, 8_000), torch.tensor([8_000, 6_000])
+    features = [recognizer.encode(audio, num_samples)[0] for _ in range(2)]
+    assert torch.equal(*features)
+    assert torch.equal(features[0], recognizer.eval().encode(audio, num_samples)[0])
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_loading_leaves_the_global_generator_unchanged(dataset, num_workers):
+    before = torch.get_rng_state()
+    manifest = Manifest.read(dataset / "train.jsonl")
+    assert len(list(load_batches(SpeechDataset(manifest), [[0, 1], [2]], num_workers))) == 2
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.fixture(scope="module")
+def of_two_processes(make_config, tmp_path_factory):
+    """The configuration of a run of two processes that skips audio, and its folder."""
+    folder = tmp_path_factory.mktemp("two")
+    config = make_config("fine-tuning", f"dataset={write_junk(folder / 'junk')}", *SKIPPING)
+    config.write(folder / "config.yaml")
+    Launch(folder / "config.yaml", folder / "run", num_processes=2).finish()
+    return config, folder
+
+
+def test_files_that_any_process_skips_are_in_the_log(of_two_processes):
+    config, folder = of_two_processes
+    manifest = Manifest.read(config.dataset / "train.jsonl")
+    unreadable = {index for index, one in enumerate(manifest) if Path(one.audio_filepath).read_bytes() == b"RIFF"}
+    numbers = manifest.groups().numbers
+    sampler = LengthMatchedBatchSampler(manifest.durations, numbers, config.batches.batch_duration, seed=config.seed)
+    ranks = [endless(sampler, rank) for rank in range(2)]
+    num_differing = 0
+    for record in (record for record in read_lines(RunFolder(folder / "run").log) if "loss" in record):
+        skipped = []
+        for rank in ranks:
+            for _ in range(2):  # batches of a step
+                while (batch := set(next(rank))) <= unreadable:
+                    skipped += [batch]
+                skipped += [batch & unreadable]
+        expected = sorted(manifest[index].audio_filepath for index in itertools.chain(*skipped))
+        assert sorted(re.search(r"\S+\.wav", line)[0] for line in record.get("skipped", [])) == expected
+        num_differing += len(expected) > 0
+    assert num_differing > 3
+
+
+def endless(sampler, rank):
+    """The batches of one of two processes, which begins an epoch again where its last turn is not full."""
+    for epoch in itertools.count():
+        plan = sampler.plan(epoch)
+        yield from (plan[number % len(plan)] for number in range(rank, len(plan) + len(plan) % 2, 2))
+
+
+def test_two_processes_that_skip_different_numbers_of_batches_resume_exactly(of_two_processes, tmp_path):
+    _, folder = of_two_processes
+    for step in (3, 5):
+        killed = Launch(folder / "config.yaml", tmp_path / "run", num_processes=2, killed_at=step)
+        assert killed.wait()[0] == -signal.SIGKILL, killed.errors
+    Launch(folder / "config.yaml", tmp_path / "run", num_processes=2).finish()
+    assert outcome(tmp_path / "run") == outcome(folder / "run")
+
+
+def test_three_processes_resume_exactly(make_config, tmp_path):
+    """Three gradients have different sums in different orders; two do not."""
+    config = make_config("fine-tuning", "optimizer.accumulate=3", "training.epochs=2")
+    config.write(tmp_path / "config.yaml")
+    Launch(tmp_path / "config.yaml", tmp_path / "whole", num_processes=3).finish()
+    killed = Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=3, killed_at=3)
+    assert killed.wait()[0] == -signal.SIGKILL, killed.errors
+    Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=3).finish()
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
+def test_another_number_of_processes_is_refused(make_config, of_two_processes, tmp_path):
+    config, folder = of_two_processes
+    shutil.copytree(folder / "run", tmp_path / "run", ignore=shutil.ignore_patterns("model"))
+    with pytest.raises(ValueError, match=r"started with 2 processes, and this command has 1 process\. Use 2 processes"):
+        train(config, tmp_path / "run")
