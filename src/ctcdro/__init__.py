@@ -1,7 +1,8 @@
 """Distributionally robust training of multilingual speech recognizers: CTC-DRO and what it is compared with."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .runtime.lazy import lazy_names
 
 __version__ = "0.1.0"
 
@@ -32,24 +33,22 @@ if TYPE_CHECKING:
     from .speech.manifest import Manifest
     from .speech.utterance import Utterance
 
-_HOMES = {
-    "objectives.ctc": ("ctc_losses", "per_frame", "per_label"),
-    "objectives.objectives": ("CTCDROLoss", "ctc_dro", "ctc_dro_unsmoothed", "erm", "group_dro", "scales_per_label"),
-    "objectives.weights": ("exponential_update", "smoothed_update"),
-    "sampling.samplers": ("GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"),
-    "speech.manifest": ("Manifest",),
-    "speech.utterance": ("Utterance",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    # torch takes seconds to import: commands that do not train, and processes that make audio, do without it.
-    for home, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(f".{home}", __name__), name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# torch takes seconds to import: commands that do not train, and processes that make audio, do without it.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "objectives.ctc": ["ctc_losses", "per_frame", "per_label"],
+        "objectives.objectives": [
+            "CTCDROLoss",
+            "ctc_dro",
+            "ctc_dro_unsmoothed",
+            "erm",
+            "group_dro",
+            "scales_per_label",
+        ],
+        "objectives.weights": ["exponential_update", "smoothed_update"],
+        "sampling.samplers": ["GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"],
+        "speech.manifest": ["Manifest"],
+        "speech.utterance": ["Utterance"],
+    },
+)

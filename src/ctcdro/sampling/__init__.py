@@ -5,5 +5,16 @@
     packing      which utterances make up a batch
     streaming    the same for data that arrive one by one
 
-Needs torch and numpy only.
+Needs torch and numpy only. `from ctcdro.sampling import LengthMatchedBatchSampler` works for all samplers.
 """
+
+from typing import TYPE_CHECKING
+
+from ..runtime.lazy import lazy_names
+
+__all__ = ["GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"]
+
+if TYPE_CHECKING:
+    from .samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
+
+__getattr__, __dir__ = lazy_names(__name__, {"samplers": __all__})

@@ -1,0 +1,37 @@
+"""Packages whose public names are imported when they are first used, so that importing the package costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Makes the `__getattr__` and `__dir__` of a package.
+
+    Args:
+        package: `__name__` of the package.
+        homes: the public names of each module, where the module is relative to the package.
+
+    Example:
+        >>> getattr_, dir_ = lazy_names("ctcdro.runtime", {"arguments": ["is_number"]})
+        >>> getattr_("is_number")(0.5), "is_number" in dir_()
+        (True, True)
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def getattr_(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f".{home_of[name]}", package), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def dir_() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *home_of})
+
+    return getattr_, dir_
