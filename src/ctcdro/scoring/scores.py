@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..runtime.extras import extra
-from ..speech import vocabulary as vocab
+from ..speech import normalization as vocab
 
 with extra("data", "Counting edits"):
     from rapidfuzz.distance import Levenshtein
