@@ -107,5 +107,5 @@ def test_the_runs_differ_in_their_objective_only_and_group_dro_in_its_batches(st
 
 
 def test_the_recipe_is_the_demonstrations():
-    recipe = RUNS.parents[2] / "recipes" / "demo.yaml"
+    recipe = RUNS.parents[3] / "recipes" / "demo.yaml"
     assert yaml.safe_load(recipe.read_text()) == yaml.safe_load(RUNS.read_text())

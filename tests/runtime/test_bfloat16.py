@@ -46,7 +46,7 @@ def test_one_trial_answers_for_all_child_processes(answer, monkeypatch):
     first = bfloat16.prepare_cpu()
     monkeypatch.setattr(bfloat16, "TRIAL", ("this command does not exist",))
     assert bfloat16.prepare_cpu() == first
-    inherited = "from ctcdro import bfloat16; bfloat16.TRIAL = (); print(bfloat16.prepare_cpu())"
+    inherited = "from ctcdro.runtime import bfloat16; bfloat16.TRIAL = (); print(bfloat16.prepare_cpu())"
     assert subprocess.check_output([sys.executable, "-c", inherited], text=True).strip() == str(first)
 
 
@@ -123,7 +123,8 @@ import atexit
 
 import torch
 
-from ctcdro import bfloat16, cli
+from ctcdro.cli import main as cli
+from ctcdro.runtime import bfloat16
 
 bfloat16.WITHOUT_AMX = "SSE41"
 atexit.register(torch.nn.functional.conv1d, torch.ones(1, 256, 256), torch.ones(8, 256, 3))

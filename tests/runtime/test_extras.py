@@ -76,16 +76,16 @@ def test_a_command_names_its_own_extra(command, tmp_path):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("config", "train"),
-        ("run", "train"),
-        ("training", "train"),
-        ("evaluation", "train"),
-        ("metrics", "data"),
-        ("data.audio", "data"),
-        ("data.checking", "data"),
+        ("runs.config", "train"),
+        ("training.setup", "train"),
+        ("training.loop", "train"),
+        ("decoding.evaluate", "train"),
+        ("scoring.scores", "data"),
+        ("speech.audio", "data"),
+        ("check.check", "data"),
         ("report.page", "report"),
-        ("sweep", "sweep"),
-        ("demo", "demo"),
+        ("sweeps.sweep", "sweep"),
+        ("demo.demo", "demo"),
     ],
 )
 def test_a_module_names_an_extra_where_only_the_core_is_installed(module, name):

@@ -56,7 +56,7 @@ def test_what_is_empty(tmp_path):
 # Locks a folder, starts a worker as `multiprocessing` does, and sleeps.
 HOLDER = """
 import os, sys, time
-from ctcdro.folders import lock_folder
+from ctcdro.storage.locks import lock_folder
 with lock_folder(sys.argv[1]):
     if not os.fork():
         print(os.getpid(), flush=True)
@@ -162,8 +162,8 @@ def test_two_that_fail_and_make_the_folder_again_never_hold_it_together(tmp_path
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ctcdro.files import atomic_write
-from ctcdro.folders import atomic_folder
+from ctcdro.storage.atomic import atomic_write
+from ctcdro.storage.atomic import atomic_folder
 folder = Path(sys.argv[1])
 with atomic_folder(folder / "best") as best, atomic_write(folder / "run.json") as file:
     (best / "weights").write_text("half")

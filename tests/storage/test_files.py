@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctcdro.storage import json_files as files
+from ctcdro.storage import atomic
 from ctcdro.storage.atomic import atomic_write, atomic_write_bytes, atomic_write_many
 from ctcdro.storage.json_files import read_json
 from ctcdro.storage.lines import numbered_lines
@@ -75,9 +75,9 @@ def test_files_take_their_names_together_or_none_does(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_disk_that_is_full_at_the_very_end_changes_nothing(tmp_path, monkeypatch):
     """What is written waits in memory; that there is no room shows when files are closed, before any takes its name."""
-    opened = files._text_file
+    opened = atomic._text_file
     monkeypatch.setattr(
-        files, "_text_file", lambda path: opened(Path("/dev/full") if path.name.startswith(".c.") else path)
+        atomic, "_text_file", lambda path: opened(Path("/dev/full") if path.name.startswith(".c.") else path)
     )
     with pytest.raises(OSError, match="No space left"):
         write_all([tmp_path / name for name in "abc"], fail=False)

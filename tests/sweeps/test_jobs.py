@@ -134,7 +134,7 @@ def test_no_two_processes_work_on_one_task(tmp_path):
 def test_a_job_that_is_taken_away_is_queued_again_when_its_task_has_stopped(tmp_path):
     program = """
 import signal, sys, time
-from ctcdro.launching import _Work
+from ctcdro.sweeps.jobs import _Work
 
 def queue_again(number, frame):
     print("queued again")

@@ -14,22 +14,25 @@ from typing import NamedTuple
 
 import torch
 
-from ..models.feature_cache import FeatureCache, speech_dataset
-from ..models.recognizer import Output, Recognizer, load
-from ..runs.config import read_config
 from ..runs.folder import RunFolder
+from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
-from ..scoring.scores import PROFILES, Scores, score
 from ..scoring.transcripts import write_predictions
-from ..speech.audio import AudioError, read_audio
 from ..speech.manifest import Manifest
 from ..speech.vocabulary import Vocabulary
 from ..storage.atomic import remove_leftovers
 from ..storage.json_files import write_json
 from ..storage.locks import lock_folder
 from ..storage.paths import PathLike, refuse_link
-from .beam_search import BeamSearch
-from .decode import decode, recognized
+
+with extra("train", "Evaluation"):
+    from ..models.feature_cache import FeatureCache, speech_dataset
+    from ..models.recognizer import Output, Recognizer, load
+    from ..runs.config import read_config
+    from ..scoring.scores import PROFILES, Scores, score
+    from ..speech.audio import AudioError, read_audio
+    from .beam_search import BeamSearch
+    from .decode import decode, recognized
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@
 `Counts`. `Counts.scores` adds up: for each language, over all, the worst, the best, the mean and the spread. What can
 be said of chance is read from the same counts, in `significance`. Rates are fractions. Profiles:
 
-- `plain`: texts are normalized by `vocab.clean`; the rate of a language is all its edits over all its reference
+- `plain`: texts are normalized by `normalization.clean`; the rate of a language is all its edits over all its reference
   characters (or words). The language is no part of the text.
 - `ml-superb2`: the rules of the ML-SUPERB 2.0 challenge. No punctuation of any script, upper case, no spaces in
   Mandarin, Japanese, Thai and Cantonese; the rate of a language is the mean of the rates of its utterances, so that
@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..runtime.extras import extra
-from ..speech import normalization as vocab
+from ..speech import normalization
 
 with extra("data", "Counting edits"):
     from rapidfuzz.distance import Levenshtein
@@ -183,7 +183,7 @@ class Profile:
 
 
 def _cleaned(record: Recognized) -> tuple[str, str]:
-    return vocab.clean(record.text), vocab.clean(record.hyp_text)
+    return normalization.clean(record.text), normalization.clean(record.hyp_text)
 
 
 def _as_challenge(record: Recognized) -> tuple[str, str]:
@@ -202,8 +202,8 @@ _LANGUAGE_TOKEN = re.compile(r"\[([a-z]{3}(?:_[a-z]{3})?)\]")
 
 def _as_authors(record: Recognized) -> tuple[str, str]:
     """Upper case, no ASCII punctuation; behind a language token stands a space."""
-    reference = vocab.paper(record.text)
-    hypothesis = vocab.paper(_LANGUAGE_TOKEN.sub("", record.hyp_text))
+    reference = normalization.paper(record.text)
+    hypothesis = normalization.paper(_LANGUAGE_TOKEN.sub("", record.hyp_text))
     return _after_token(reference, True), _after_token(hypothesis, _named_first(record) is not None)
 
 

@@ -20,21 +20,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..decoding.decode import decode
 from ..objectives.ctc import per_frame, per_label
-from ..runs.config import Config
 from ..runs.folder import RunFolder
 from ..runtime import bfloat16
+from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..runtime.workers import explain_dead_processes
-from ..scoring.scores import score
-from ..speech.audio import AudioError
-from ..speech.loading import Batch
 from ..storage.atomic import remove_leftovers
 from ..storage.json_files import append_line
 from ..storage.locks import lock_folder
 from ..storage.paths import PathLike
-from .setup import Run, finish, is_first_process, num_steps, resume, save, start
+
+with extra("train", "Training"):
+    from ..decoding.decode import decode
+    from ..runs.config import Config
+    from ..scoring.scores import score
+    from ..speech.audio import AudioError
+    from ..speech.loading import Batch
+    from .setup import Run, finish, is_first_process, num_steps, resume, save, start
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

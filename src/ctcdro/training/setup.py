@@ -17,29 +17,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..models.feature_cache import FeatureCache, speech_dataset
-from ..models.recognizer import Recognizer, build
 from ..objectives import objectives
-from ..runs.config import Config, differences, read_config
 from ..runs.folder import RunFolder, about_this_run, forget_after, read_about
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..sampling import samplers as sampling
 from ..sampling.base import PlannedBatchSampler
-from ..speech.loading import SpeechDataset, check_audio_exists
 from ..speech.manifest import Groups, Manifest
 from ..speech.vocabulary import Vocabulary
 from ..storage.atomic import flush_to_disk
 from ..storage.json_files import write_json
 from ..storage.tensors import tensors_digest
 from .checkpoints import Checkpoint, flattened, has_checkpoints, load_checkpoint, restored, save_checkpoint
-from .endless_loader import BatchStream
 
 with extra("train", "Training"):
     from accelerate import Accelerator, DistributedDataParallelKwargs
     from accelerate.state import AcceleratorState
     from accelerate.tracking import get_available_trackers
     from accelerate.utils import gather_object, get_int_from_env
+
+    from ..models.feature_cache import FeatureCache, speech_dataset
+    from ..models.recognizer import Recognizer, build
+    from ..runs.config import Config, differences, read_config
+    from ..speech.loading import SpeechDataset, check_audio_exists
+    from .endless_loader import BatchStream
 
 
 @dataclass

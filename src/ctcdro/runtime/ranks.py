@@ -1,0 +1,33 @@
+"""Which process of a distributed job this is."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+# Set by torchrun and accelerate; by MPICH; by Open MPI; by MVAPICH.
+RANK_VARIABLES = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+
+
+def is_distributed() -> bool:
+    """Whether `torch.distributed` is initialized in this process."""
+    import torch.distributed
+
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def rank_and_world_size(process_group: ProcessGroup | None = None) -> tuple[int, int]:
+    """The rank of this process and the number of processes: 0 and 1 where `torch.distributed` is not initialized."""
+    import torch.distributed
+
+    if not is_distributed():
+        return 0, 1
+    return torch.distributed.get_rank(process_group), torch.distributed.get_world_size(process_group)
+
+
+def is_first_process() -> bool:
+    """Whether this is the first process of a job, from the launcher's environment, before anything is initialized."""
+    return next((int(os.environ[name]) for name in RANK_VARIABLES if name in os.environ), 0) == 0
