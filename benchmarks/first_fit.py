@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctcdro.sampling.packing import Batches, Durations
+from ctcdro.sampling.packed_batches import Durations, PackedBatches
 
 
-def first_fit_decreasing(durations: Durations, batch_duration: float) -> Batches:
+def first_fit_decreasing(durations: Durations, batch_duration: float) -> PackedBatches:
     batches: list[list[int]] = []
     totals: list[float] = []
     for number in np.argsort(-durations, kind="stable").tolist():
@@ -24,4 +24,6 @@ def first_fit_decreasing(durations: Durations, batch_duration: float) -> Batches
             batches.append([number])
             totals.append(duration)
     sizes = [len(batch) for batch in batches]
-    return Batches(np.concatenate([np.array(batch) for batch in batches]), np.concatenate([[0], np.cumsum(sizes)]))
+    return PackedBatches(
+        np.concatenate([np.array(batch) for batch in batches]), np.concatenate([[0], np.cumsum(sizes)])
+    )

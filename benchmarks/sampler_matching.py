@@ -11,19 +11,19 @@ from corpora import BATCH_DURATION, like_set_1
 from first_fit import first_fit_decreasing
 
 from ctcdro import LengthMatchedBatchSampler
-from ctcdro.sampling.packing import Batches, Durations, Indices, Matching
+from ctcdro.sampling.packed_batches import Durations, Indices, Matching, PackedBatches
 
 
-def by_first_fit(durations: Durations, groups: Indices) -> Batches:
+def by_first_fit(durations: Durations, groups: Indices) -> PackedBatches:
     parts = []
     for group in range(groups.max() + 1):
         members = np.flatnonzero(groups == group)
         packed = first_fit_decreasing(durations[members], BATCH_DURATION)
-        parts.append(Batches(members[packed.indices], packed.offsets))
-    return Batches.join(parts)
+        parts.append(PackedBatches(members[packed.indices], packed.offsets))
+    return PackedBatches.join(parts)
 
 
-def share_repeated(earlier: Batches, later: Batches) -> float:
+def share_repeated(earlier: PackedBatches, later: PackedBatches) -> float:
     """Share of the batches that come again, with the same utterances."""
     known = {frozenset(batch) for batch in earlier}
     return sum(frozenset(batch) in known for batch in later) / len(later)

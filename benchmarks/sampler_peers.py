@@ -27,7 +27,7 @@ from speechbrain.dataio.sampler import DynamicBatchSampler
 
 from ctcdro import LengthMatchedBatchSampler
 from ctcdro.integrations.lhotse import LengthMatchedCutSampler
-from ctcdro.sampling.packing import Batches, Durations, Indices, Matching
+from ctcdro.sampling.packed_batches import Durations, Indices, Matching, PackedBatches
 
 LANGUAGES = list(SET_1)
 NUM_BUCKETS = 30
@@ -116,17 +116,17 @@ def walk(contender: Contender, corpus: Corpus) -> None:
         pass
 
 
-def packed(contender: Contender, corpus: Corpus) -> Batches:
+def packed(contender: Contender, corpus: Corpus) -> PackedBatches:
     """The first epoch, as numbers of utterances, each of which is there once."""
     batches = [
         [int(cut.id) for cut in batch] if isinstance(batch, CutSet) else batch for batch in contender.batches(corpus)
     ]
     indices = np.concatenate(batches)
     assert np.array_equal(np.sort(indices), np.arange(len(corpus.durations)))
-    return Batches(indices, np.cumsum([0, *map(len, batches)]))
+    return PackedBatches(indices, np.cumsum([0, *map(len, batches)]))
 
 
-def share_of_one_group(batches: Batches, groups: Indices) -> float:
+def share_of_one_group(batches: PackedBatches, groups: Indices) -> float:
     own = groups[batches.indices]
     starts = batches.offsets[:-1]
     return float(np.mean(np.minimum.reduceat(own, starts) == np.maximum.reduceat(own, starts)))

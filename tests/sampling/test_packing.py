@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctcdro.sampling.packing import Batches, Matching, Packer
+from ctcdro.sampling.packed_batches import Matching, PackedBatches
+from ctcdro.sampling.packing import Packer
 
 durations_lists = st.lists(st.floats(0.01, 100.0), min_size=1, max_size=200)
 
@@ -64,8 +65,7 @@ def test_pairs_change_too():
     assert np.abs(totals(packer.pack(np.random.default_rng(1)), durations) - 50).max() <= 1.0
 
 
-@pytest.mark.parametrize("num_utterances", [300, 3000])
-@pytest.mark.parametrize("mean", [2.6, 7.5, 12.6])
+@pytest.mark.parametrize(("mean", "num_utterances"), [(2.6, 300), (7.5, 3000), (12.6, 300)])
 def test_totals_are_near_the_target(mean, num_utterances):
     durations = np.random.default_rng(0).gamma(9.0, mean / 9.0, num_utterances).clip(0.5, 20.0)
     target = durations.sum() / round(durations.sum() / 50.0)  # so that the audio makes whole batches
@@ -116,7 +116,7 @@ def test_equal_durations_that_do_not_fit_come_as_near_as_they_can():
 
 
 def test_batches_can_be_reordered_and_joined():
-    batches = Batches(np.array([5, 3, 8, 1]), np.array([0, 1, 3, 4]))
+    batches = PackedBatches(np.array([5, 3, 8, 1]), np.array([0, 1, 3, 4]))
     assert list(batches) == [[5], [3, 8], [1]]
     assert list(batches.take(np.array([2, 1, 1]))) == [[1], [3, 8], [3, 8]]
-    assert list(Batches.join([batches, batches.take(np.array([1]))])) == [[5], [3, 8], [1], [3, 8]]
+    assert list(PackedBatches.join([batches, batches.take(np.array([1]))])) == [[5], [3, 8], [1], [3, 8]]

@@ -30,10 +30,10 @@ import torch
 from torch import Tensor
 
 from ..runtime.extras import extra
-from ..sampling.base import refuse_other_circumstances
-from ..sampling.packing import Seconds
+from ..sampling.base import check_same_settings
+from ..sampling.packed_batches import Seconds
 from ..sampling.samplers import LengthMatchedBatchSampler
-from ..sampling.streaming import Group, Read, Rounds, known_group
+from ..sampling.streaming import GroupBuffer, StreamBatches, StreamPosition, known_group
 
 with extra("lhotse", "The lhotse integration"):
     from lhotse import CutSet
@@ -171,7 +171,7 @@ class _LengthMatched(CutSampler):
             )
         here = {"seed": self.seed, "shuffle": self.shuffle, **self._circumstances()}
         there = {"seed": state_dict["seed"], "shuffle": state_dict["shuffle"], **state_dict["circumstances"]}
-        refuse_other_circumstances(here, there, "cuts")
+        check_same_settings(here, there, "cuts")
         # lhotse empties what it is given, and insists on the ranks of before, which do not matter here.
         of_lhotse = {name: deepcopy(state_dict[name]) for name in super().state_dict()}
         super().load_state_dict(of_lhotse | {"rank": self.rank, "world_size": self.world_size})
@@ -354,13 +354,13 @@ class LengthMatchedStreamSampler(_LengthMatched):
         self.cuts = cuts
         self.group_names = list(group_names)
         self.buffer_size = buffer_size
-        self._rounds: Rounds | None = None
-        self._expected: Read | None = None
+        self._rounds: StreamBatches | None = None
+        self._expected: StreamPosition | None = None
 
     def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
         """See `LengthMatchedCutSampler.state_dict`; also how much of the stream was read, to know it again."""
         read = self._expected if self._resume_at is not None else self._rounds and self._rounds.read
-        return {**super().state_dict(num_taken), "read": tuple(read or Read())}
+        return {**super().state_dict(num_taken), "read": tuple(read or StreamPosition())}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continues where the state was taken: the next iteration yields the rest of that epoch.
@@ -373,7 +373,7 @@ class LengthMatchedStreamSampler(_LengthMatched):
                 at the latest where the earlier one had been read to.
         """
         super().load_state_dict(state_dict)
-        self._expected = Read(*state_dict["read"])
+        self._expected = StreamPosition(*state_dict["read"])
 
     @property
     def num_cuts(self) -> None:
@@ -397,9 +397,9 @@ class LengthMatchedStreamSampler(_LengthMatched):
             # Shar counts its own passes, from 0 in each new process.
             shar.epoch = self._shuffled_epoch
         expected, self._expected = self._expected if start else None, None
-        self._rounds = Rounds(
-            self._filtered(expected or Read()),
-            {name: Group() for name in self.group_names},
+        self._rounds = StreamBatches(
+            self._filtered(expected or StreamPosition()),
+            {name: GroupBuffer() for name in self.group_names},
             self.group_of,
             self.batch_duration,
             self.buffer_size,
@@ -416,7 +416,7 @@ class LengthMatchedStreamSampler(_LengthMatched):
             # Ranks stay in step: some have the batches of the turn before again.
             yield from islice(cycle(latest), -(num_batches - start) % self.world_size)
 
-    def _filtered(self, counted: Read) -> Iterator[Cut]:
+    def _filtered(self, counted: StreamPosition) -> Iterator[Cut]:
         for cut in self.cuts:
             if self._filter_fn(cut):
                 yield cut

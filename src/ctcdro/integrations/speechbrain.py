@@ -43,7 +43,7 @@ from torch import Tensor, nn
 from ..objectives.ctc import ctc_losses
 from ..objectives.objectives import Objective
 from ..runtime.extras import extra
-from ..sampling.packing import Seconds
+from ..sampling.packed_batches import Seconds
 from ..sampling.samplers import LengthMatchedBatchSampler
 from .clipping import warn_of_clipping
 from .generators import WorkerSeeds, restore_generators, save_generators

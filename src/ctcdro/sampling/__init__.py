@@ -1,9 +1,10 @@
 """Durations and groups in, batches out: lists of indices, one group each, close to one total duration.
 
-    samplers     the batch samplers
-    base         a plan per epoch, shared by the ranks, with a state of two numbers
-    packing      which utterances make up a batch
-    streaming    the same for data that arrive one by one
+    samplers          the batch samplers
+    base              epochs, ranks, and a state to resume from
+    packing           all utterances of a group -> batches, by `bands` or by best fit
+    streaming         cuts that arrive one by one -> batches, by `subset_sum`
+    packed_batches    batches as two arrays, and how well they match
 
 Needs torch and numpy only. `from ctcdro.sampling import LengthMatchedBatchSampler` works for all samplers.
 """

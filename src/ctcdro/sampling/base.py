@@ -1,7 +1,7 @@
-"""What all batch samplers share: epochs, ranks, and a state to resume from.
+"""The base of all batch samplers: epochs, ranks, and a state to resume from.
 
-A sampler is a plan of each epoch, a pure function of (data, options, epoch); the rest is here. Ranks take the batches
-of the plan in turns and get equally many. The state is (epoch, position), so that resuming costs nothing.
+A sampler plans each epoch by a pure function of (data, options, epoch). Ranks take the batches of the plan in turns and
+get equally many. The state is (epoch, position), so resuming costs nothing.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch.distributed
 from torch.utils.data import Sampler
 
 from ..runtime.arguments import is_whole_number
-from .packing import Batches
+from ..runtime.ranks import rank_and_world_size
+from .packed_batches import PackedBatches
 
 logger = logging.getLogger(__name__)
 
 
 class PlannedBatchSampler(Sampler[list[int]], ABC):
-    """What all samplers here share: ranks, epochs, and a state to resume from.
+    """A batch sampler that walks through a plan of each epoch.
 
     Args:
-        data: arrays that the plan depends on; a state is refused where they differ.
-        options: settings that the plan depends on, likewise.
-        rank, world_size: this process and how many there are; by default what `torch.distributed` says, if it runs.
+        data: arrays that the plan depends on. A state that was saved with other data is rejected.
+        options: settings that the plan depends on, likewise; one of them is `seed`.
+        rank, world_size: this process and the number of processes; by default those of `torch.distributed`.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             raise ValueError(f"`rank` must be from 0 to world_size - 1; got rank={rank}, world_size={world_size}.")
         if not is_whole_number(options["seed"]) or options["seed"] < 0:
             raise ValueError(f"`seed` must be a whole number, zero or more; got {options['seed']!r}.")
-        options["seed"] = int(options["seed"])
         self.epoch = 0
+        self.seed = options["seed"] = int(options["seed"])
         self._data = data
         self._options = options
         self._rank_and_world_size = None if rank is None or world_size is None else (int(rank), int(world_size))
@@ -59,16 +59,14 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         """Batches in an epoch, over all ranks."""
 
     @abstractmethod
-    def plan(self, epoch: int) -> Batches:
+    def plan(self, epoch: int) -> PackedBatches:
         """All batches of an epoch, in order, for all ranks together."""
 
     @property
     def rank_and_world_size(self) -> tuple[int, int]:
         if self._rank_and_world_size is not None:
             return self._rank_and_world_size
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return torch.distributed.get_rank(), torch.distributed.get_world_size()
-        return 0, 1
+        return rank_and_world_size()
 
     def __len__(self) -> int:
         """Batches in a whole epoch on this rank, also when iteration resumes in the middle of one."""
@@ -96,10 +94,9 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             )
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch that iteration walks through, as of `torch.utils.data.DistributedSampler`.
+        """Chooses the epoch of the next iteration, as for `torch.utils.data.DistributedSampler`.
 
-        Naming the epoch that is already set keeps the position of a loaded state, so a loop may call this first in
-        every epoch.
+        Setting the current epoch keeps the position of a loaded state, so a loop may call this before every epoch.
         """
         if not is_whole_number(epoch) or epoch < 0:
             raise ValueError(f"`epoch` must be a whole number, zero or more; got {epoch!r}.")
@@ -109,12 +106,12 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             self._start, self._num_taken, self._resume_at = 0, 0, None
 
     def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
-        """Where the sampler is, for `load_state_dict`. It may be loaded with another number of ranks.
+        """The state for `load_state_dict`, which may use another number of ranks.
 
         Args:
-            num_taken: how many batches of the latest iteration count as done, from its beginning, which after
-                resuming is not that of the epoch. By default those handed out; a `DataLoader` with worker processes
-                asks for batches ahead of time, so there pass the number that the loop has worked through.
+            num_taken: number of finished batches of the latest iteration, counted from where that iteration began. By
+                default, those handed out. A `DataLoader` with worker processes requests batches ahead of time, so pass
+                the number that the loop has finished.
         """
         position = self._resume_at
         if position is None:
@@ -129,7 +126,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues where `state` was taken: the next iteration yields the rest of that epoch.
+        """Resumes from `state`: the next iteration yields the rest of its epoch.
 
         Raises:
             ValueError: if the state belongs to other data or options, since batches would be missed or come twice.
@@ -139,8 +136,8 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         ):
             raise ValueError(f"`state` must come from a sampler's `state_dict()`; got {state}.")
         here = {"sampler": type(self).__name__, "data": self._fingerprint, **self._options}
-        there = {"sampler": state.get("sampler"), "data": state["data"], **state["options"]}
-        refuse_other_circumstances(here, there, "data")
+        saved = {"sampler": state.get("sampler"), "data": state["data"], **state["options"]}
+        check_same_settings(here, saved, "data")
         self.epoch = int(state["epoch"])
         self._resume_at = int(state["position"])
         self._has_finished = False
@@ -153,30 +150,29 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         return f"{digest.hexdigest()} ({len(self._data[0]):,} utterances)"
 
 
-def refuse_other_circumstances(here: dict[str, Any], there: dict[str, Any], data: str) -> None:
-    """Raises where what batches depend on differs from what it was when a state was saved, and says in what.
+def check_same_settings(here: dict[str, Any], saved: dict[str, Any], data: str) -> None:
+    """Rejects a state if what its batches depend on has changed.
 
     Args:
-        here, there: by name.
-        data: what the batches are made of.
+        here, saved: values by name.
+        data: what the batches consist of.
     """
     differing = [
-        f"{name} was {there.get(name)}, here it is {here.get(name)}"
-        for name in sorted(here | there)
-        if here.get(name) != there.get(name)
+        f"{name} was {saved.get(name)}, here it is {here.get(name)}"
+        for name in sorted(here | saved)
+        if here.get(name) != saved.get(name)
     ]
     if differing:
         raise ValueError(
-            f"This sampler state was saved under other circumstances, so its batches would differ: "
-            f"{'; '.join(differing)}. Use the {data} and options of the run that saved it."
+            f"Cannot resume from this sampler state, since batches would differ: {'; '.join(differing)}. Use the "
+            f"{data} and options of the run that saved it."
         )
 
 
 def shard(num_batches: int, rank: int, world_size: int, start: int = 0) -> range:
-    """Batches of one rank from `start` on: every `world_size`-th, the last turn filled up by going on past the end.
+    """Batches of one rank from `start` on: every `world_size`-th. The last turn is filled by continuing past the end.
 
-    A number past the end stands for the one `num_batches` below it, so that ranks stay in step and none of them waits
-    in vain.
+    A number past the end stands for the one `num_batches` below it, so that all ranks get equally many batches.
 
     Example:
         >>> [list(shard(5, rank, 2)) for rank in (0, 1)]

@@ -1,6 +1,4 @@
-"""Batch samplers: which utterances make up each batch, and in which order the batches come.
-
-Three of them, with the same verbs:
+"""Batch samplers: which utterances form each batch, and in which order the batches come.
 
 * `LengthMatchedBatchSampler`: batches of one group and of one total duration, the sampler of CTC-DRO and of the paper's
   baseline;
@@ -9,9 +7,8 @@ Three of them, with the same verbs:
 * `GroupUniformBatchSampler`: a fixed number of utterances, each from a group drawn at random, the sampler of the
   original group DRO.
 
-What one can rely on: the plan of an epoch is a pure function of (data, options, seed, epoch); ranks take the batches of
-that plan in turns and get equally many; the state is (epoch, position), so that resuming costs nothing; audio is never
-touched.
+Guarantees: the plan of an epoch is a pure function of (data, options, seed, epoch); ranks take the batches of that plan
+in turns and get equally many; the state is (epoch, position), so resuming costs nothing; audio is never read.
 
 A sampler shards itself. Stop your toolkit from sharding it again.
 """
@@ -20,18 +17,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from ..runtime.arguments import is_number, is_whole_number
+from ..runtime.arguments import is_number
 from .base import PlannedBatchSampler
-from .packing import Batches, Durations, Indices, Matching, Packer, Seconds
+from .input_checks import Numbers, check_batch_size, check_durations, check_groups
+from .packed_batches import Durations, Indices, Matching, PackedBatches, Seconds
+from .packing import Packer
 
 logger = logging.getLogger(__name__)
-
-Numbers: TypeAlias = npt.ArrayLike | Sequence[float]
 
 # The audio of a small group may make no whole number of batches: 1.4 of them are one too long or two too short. Where
 # totals would be off by more than this, and utterances need not come exactly once, several copies are packed at a time.
@@ -50,22 +45,22 @@ _ASK_UNITS = " Are durations and `batch_duration` both in seconds?"
 class LengthMatchedBatchSampler(PlannedBatchSampler):
     """Batches of one group each, whose total durations all lie near `batch_duration` (section 3.1 of the paper).
 
-    Each group draws from an endless stream of passes over its own utterances, packed anew in every pass, and an epoch
-    is the next stretch of all streams. Groups take turns: with `balance=0` every round of as many batches as there are
-    groups holds each group once, in random order, so that CTC-DRO can move its weights every round; with other shares a
-    group's batches are spread evenly.
+    Each group has an endless stream of passes over its utterances, packed differently in every pass, and an epoch is
+    the next stretch of all streams. Groups take turns: with `balance=0` every round of as many batches as there are
+    groups has each group once, in random order, so that CTC-DRO can update its weights every round. With other shares,
+    the batches of a group are spread evenly.
 
-    The authors' sampler packs once, for all epochs, first-fit decreasing, and comes in no order of groups.
+    The authors' sampler packs once for all epochs, first-fit decreasing, and does not order groups.
 
     Args:
         durations: (n,) seconds of each utterance.
         groups: (n,) group number of each utterance, from 0 to the number of groups - 1, none of them empty.
         batch_duration: seconds of speech in a batch, summed over its utterances.
-        balance: exponent of a group's share of the batches. 0 gives every group the same share; 1 shares in proportion
-            to the audio, and every utterance comes exactly once an epoch; between them lies the usual temperature
-            sampling.
-        seed: of the shuffling.
-        rank, world_size: this process and how many there are; by default what `torch.distributed` says, if it runs.
+        balance: exponent of a group's share of the batches. 0 gives every group the same share; 1 gives shares in
+            proportion to the audio, and every utterance comes exactly once per epoch; between them lies the usual
+            temperature sampling.
+        seed: seed of the shuffling.
+        rank, world_size: this process and the number of processes; by default those of `torch.distributed`.
         group_names: the name of each group, in the order of their numbers, for warnings and errors.
 
     An epoch has as many batches as one pass over all the audio needs, rounded to equal shares. An utterance longer than
@@ -89,8 +84,8 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         world_size: int | None = None,
         group_names: Sequence[str] | None = None,
     ) -> None:
-        self.durations = _checked_durations(durations)
-        self.groups = _checked_groups(groups, len(self.durations))
+        self.durations = check_durations(durations)
+        self.groups = check_groups(groups, len(self.durations))
         if group_names is not None and len(group_names) != self.groups.max() + 1:
             raise ValueError(
                 f"`group_names` must have one name for each of the {self.groups.max() + 1:,} groups; got "
@@ -104,22 +99,24 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         options = {"batch_duration": float(batch_duration), "balance": float(balance), "seed": seed}
         super().__init__((self.durations, self.groups), options, rank, world_size)
         self.batch_duration = float(batch_duration)
-        self.seed = seed
+        self._set_up_groups(balance)
 
+    def _set_up_groups(self, balance: float) -> None:
+        """Makes a packer for each group, and decides how many batches each has in an epoch."""
         by_group = np.argsort(self.groups, kind="stable")
         members = np.split(by_group, np.cumsum(np.bincount(self.groups))[:-1])
         audio = np.array([self.durations[own].sum() for own in members])
-        if balance < 1 and audio.min() * MAX_REPEATS < batch_duration:
+        if balance < 1 and audio.min() * MAX_REPEATS < self.batch_duration:
             raise ValueError(
                 f"`groups`: {self._name(audio.argmin())} has {audio.min():g} s of audio, and would be repeated over "
-                f"{MAX_REPEATS:,} times in a batch of {batch_duration:g} s. Remove it, or lower `batch_duration`."
+                f"{MAX_REPEATS:,} times in a batch of {self.batch_duration:g} s. Remove it, or lower `batch_duration`."
             )
         copies = [1 if balance == 1 else _num_copies(seconds, self.batch_duration) for seconds in audio]
         self._members = [np.tile(own, num) for own, num in zip(members, copies, strict=True)]
         self._packers = [Packer(self.durations[own], self.batch_duration) for own in self._members]
-        batches_a_pass = np.array([packer.num_batches for packer in self._packers]) / copies
-        shares = batches_a_pass**balance
-        self._num_batches_of = np.maximum(1, np.rint(batches_a_pass.sum() * shares / shares.sum())).astype(int)
+        batches_per_pass = np.array([packer.num_batches for packer in self._packers]) / copies
+        shares = batches_per_pass**balance
+        self._num_batches_of = np.maximum(1, np.rint(batches_per_pass.sum() * shares / shares.sum())).astype(int)
         self._warn_of_misfits(audio)
 
     @property
@@ -130,32 +127,33 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
     def num_batches(self) -> int:
         return int(self._num_batches_of.sum())
 
-    def plan(self, epoch: int) -> Batches:
+    def plan(self, epoch: int) -> PackedBatches:
         streams = [
             self._stretch(group, epoch * num_batches, (epoch + 1) * num_batches)
             for group, num_batches in enumerate(self._num_batches_of)
         ]
         rng = np.random.default_rng([self.seed, epoch])
-        return Batches.join(streams).take(order(self._num_batches_of, rng))
+        return PackedBatches.join(streams).take(order(self._num_batches_of, rng))
 
     def report(self, epoch: int = 0) -> Matching:
         """How well the batches of an epoch keep to `batch_duration`, and how much padding they need."""
         return Matching.of(self.plan(epoch), self.durations, self.batch_duration)
 
-    def _stretch(self, group: int, start: int, stop: int) -> Batches:
+    def _stretch(self, group: int, start: int, stop: int) -> PackedBatches:
         """Batches number `start` to `stop` of the endless stream of a group."""
         packer, members = self._packers[group], self._members[group]
         passes = range(start // packer.num_batches, -(-stop // packer.num_batches))
-        packed = Batches.join([packer.pack(np.random.default_rng([self.seed, group, number, 1])) for number in passes])
+        rngs = [np.random.default_rng([self.seed, group, number, 1]) for number in passes]
+        packed = PackedBatches.join([packer.pack(rng) for rng in rngs])
         wanted = packed.take(np.arange(start, stop) - passes.start * packer.num_batches)
-        return Batches(members[wanted.indices], wanted.offsets)
+        return PackedBatches(members[wanted.indices], wanted.offsets)
 
     def _warn_of_misfits(self, audio: Durations) -> None:
         too_long = np.flatnonzero(self.durations > self.batch_duration)
         if len(too_long):
             longest = too_long[self.durations[too_long].argmax()]
             logger.warning(
-                f"Utterances longer than `batch_duration` ({self.batch_duration:g} s), each a batch of its own: "
+                f"Utterances longer than `batch_duration` ({self.batch_duration:g} s), which form their own batches: "
                 f"{len(too_long):,} of {len(self.durations):,}; the longest, number {longest}, has "
                 f"{self.durations[longest]:g} s.{_ASK_UNITS if 2 * len(too_long) > len(self.durations) else ''}"
             )
@@ -174,11 +172,28 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         return f"group {group}" if self.group_names is None else self.group_names[group]
 
 
-class SimilarLengthBatchSampler(PlannedBatchSampler):
-    """Batches of `batch_size` utterances of similar length, whatever their group; every utterance once an epoch.
+class FixedSizeBatchSampler(PlannedBatchSampler):
+    """Batches of `batch_size` utterances; the last one may have fewer."""
 
-    This is what the authors' group DRO runs use (batches of 4), except that lengths are blurred by a few per cent, so
-    that batches are not the same in every epoch.
+    def __init__(
+        self, data: Durations | Indices, batch_size: int, seed: int, rank: int | None, world_size: int | None
+    ) -> None:
+        self.batch_size = check_batch_size(batch_size)
+        super().__init__((data,), {"batch_size": self.batch_size, "seed": seed}, rank, world_size)
+
+    @property
+    def num_batches(self) -> int:
+        return -(-len(self._data[0]) // self.batch_size)
+
+    def _cut(self, indices: Indices) -> PackedBatches:
+        return PackedBatches(indices, np.append(np.arange(0, len(indices), self.batch_size), len(indices)))
+
+
+class SimilarLengthBatchSampler(FixedSizeBatchSampler):
+    """Batches of `batch_size` utterances of similar length, whatever their group; every utterance once per epoch.
+
+    The authors' group DRO runs use it, with batches of 4. Here lengths are also blurred by a few percent, so that
+    batches are not the same in every epoch.
 
     Example:
         >>> sampler = SimilarLengthBatchSampler([1.0, 9.0, 9.5, 1.1], batch_size=2)
@@ -194,25 +209,18 @@ class SimilarLengthBatchSampler(PlannedBatchSampler):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        self.durations = _checked_durations(durations)
-        self.batch_size = _checked_batch_size(batch_size)
-        self.seed = seed
-        super().__init__((self.durations,), {"batch_size": self.batch_size, "seed": seed}, rank, world_size)
+        self.durations = check_durations(durations)
+        super().__init__(self.durations, batch_size, seed, rank, world_size)
 
-    @property
-    def num_batches(self) -> int:
-        return -(-len(self.durations) // self.batch_size)
-
-    def plan(self, epoch: int) -> Batches:
+    def plan(self, epoch: int) -> PackedBatches:
         rng = np.random.default_rng([self.seed, epoch])
         blurred = self.durations * rng.uniform(0.97, 1.03, len(self.durations))
-        batches = _cut(np.argsort(blurred), self.batch_size)
+        batches = self._cut(np.argsort(blurred))
         return batches.take(rng.permutation(len(batches)))
 
 
-class GroupUniformBatchSampler(PlannedBatchSampler):
-    """Batches of `batch_size` utterances drawn with replacement: a group at random, then one of its utterances at
-    random.
+class GroupUniformBatchSampler(FixedSizeBatchSampler):
+    """Batches of `batch_size` utterances drawn with replacement: a random group, then a random utterance of it.
 
     This is the sampler of the original group DRO (Sagawa et al., 2020). An epoch draws as many utterances as there are.
 
@@ -230,23 +238,17 @@ class GroupUniformBatchSampler(PlannedBatchSampler):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        self.groups = _checked_groups(groups, None)
-        self.batch_size = _checked_batch_size(batch_size)
-        self.seed = seed
-        super().__init__((self.groups,), {"batch_size": self.batch_size, "seed": seed}, rank, world_size)
+        self.groups = check_groups(groups)
+        super().__init__(self.groups, batch_size, seed, rank, world_size)
         self._by_group = np.argsort(self.groups, kind="stable")
         self._sizes = np.bincount(self.groups)
 
-    @property
-    def num_batches(self) -> int:
-        return -(-len(self.groups) // self.batch_size)
-
-    def plan(self, epoch: int) -> Batches:
+    def plan(self, epoch: int) -> PackedBatches:
         rng = np.random.default_rng([self.seed, epoch])
         drawn = rng.integers(len(self._sizes), size=len(self.groups))
         within = rng.integers(self._sizes[drawn])
         begins = np.cumsum(self._sizes) - self._sizes
-        return _cut(self._by_group[begins[drawn] + within], self.batch_size)
+        return self._cut(self._by_group[begins[drawn] + within])
 
 
 def order(num_batches_of: Indices, rng: np.random.Generator) -> Indices:
@@ -270,65 +272,9 @@ def order(num_batches_of: Indices, rng: np.random.Generator) -> Indices:
     return np.argsort(np.concatenate(moments), kind="stable")
 
 
-def _cut(indices: Indices, batch_size: int) -> Batches:
-    return Batches(indices, np.append(np.arange(0, len(indices), batch_size), len(indices)))
-
-
 def _num_copies(audio: Seconds, batch_duration: Seconds) -> int:
     """The least number of copies of a group's audio that makes whole batches, to within `TOLERANCE`."""
     fewest = max(1, int(np.ceil((1 - TOLERANCE) * batch_duration / audio)))
     num_batches = np.arange(fewest, fewest + MAX_COPIES) * audio / batch_duration
     errors = np.abs(num_batches / np.maximum(1, np.rint(num_batches)) - 1)
     return fewest + int(np.argmax(errors <= max(TOLERANCE, errors.min())))
-
-
-def _as_array(name: str, values: Numbers) -> npt.NDArray:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"`{name}` must have one number for each utterance: {error}") from error
-    if array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"`{name}` must have one entry for each of one or more utterances; got shape {array.shape}.")
-    return array
-
-
-def _checked_durations(durations: Numbers) -> Durations:
-    array = _as_array("durations", durations)
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"`durations` must be numbers of seconds; got {array.dtype}.")
-    array = array.astype(np.float64)
-    wrong = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
-    if len(wrong):
-        raise ValueError(
-            f"`durations` must be positive seconds; utterance {wrong[0]} has {array[wrong[0]]:g} "
-            f"({len(wrong)} such in all). Remove these utterances, or mend their durations."
-        )
-    return array
-
-
-def _checked_groups(groups: Numbers, num_utterances: int | None) -> Indices:
-    array = _as_array("groups", groups)
-    if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(
-            f"`groups` must be whole numbers, the group of each utterance; got {array.dtype}. "
-            "`Manifest.groups()` numbers names."
-        )
-    if num_utterances is not None and len(array) != num_utterances:
-        raise ValueError(
-            f"`groups` has {len(array):,} entries, `durations` {num_utterances:,}; each utterance needs both."
-        )
-    if array.min() < 0:
-        raise ValueError(f"`groups` must be numbered from 0; utterance {array.argmin()} has {array.min()}.")
-    empty = np.setdiff1d(np.arange(min(array.max(), len(array)) + 1), array)
-    if len(empty):
-        raise ValueError(
-            f"`groups` has no utterance of group {empty[0]} (numbers go up to {array.max()}); weights would never be "
-            "updated. Number the groups that have utterances from 0 on."
-        )
-    return array.astype(np.int64)
-
-
-def _checked_batch_size(batch_size: int) -> int:
-    if not is_whole_number(batch_size) or batch_size < 1:
-        raise ValueError(f"`batch_size` must be a whole number, at least 1 utterance; got {batch_size!r}.")
-    return int(batch_size)

@@ -1,7 +1,7 @@
 """Batches of one group and one duration from a stream of any length, in bounded memory.
 
-Where a corpus is too large to be listed, `packing` cannot see all of a group at once; so a buffer is held, and each
-batch is chosen among what is in it. A *cut* is whatever has an `id` and a `duration` in seconds, as the cuts of lhotse.
+`packing` needs all utterances of a group at once. Here a buffer holds some of them, and each batch is chosen from it. A
+*cut* is any object with an `id` and a `duration` in seconds, such as a cut of lhotse.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from .packing import Packer, Seconds
+from .packed_batches import Seconds
+from .packing import Packer
+from .subset_sum import choose
 
 logger = logging.getLogger(__name__)
 
@@ -33,19 +35,13 @@ class Cut(Protocol):
 
 GroupOf: TypeAlias = Callable[[Cut], str]
 
-# A group gives a batch when it has this many of them in the buffer: one has to be chosen among several to fit.
+# A group yields a batch when the buffer has this many of its batches: to match, one is chosen among several.
 MIN_CHOICE = 3
 
-# A batch is chosen among cuts that would make this many.
+# A batch is chosen among cuts for this many batches.
 HAND = 20
 
-# Cuts are tried, the nearest in length first, until a batch is this near to the target, as a share of it.
-NEAR_ENOUGH = 0.004
-
-# Durations are counted in steps of this share of the target where sums of them are looked for.
-STEP = 1 / 2000
-
-# Groups whose shares of the stream differ by less than this factor come equally often.
+# Groups whose shares of the stream differ by less than this factor have equally many turns.
 ALIKE = 1.25
 
 
@@ -53,19 +49,19 @@ def known_group(name: str, cut: Cut, group_names: Iterable[str]) -> str:
     if name not in group_names:
         raise ValueError(
             f"`group_names` has no {name!r}, the group of cut {cut.id!r} (it has: {', '.join(group_names)}). Add it, "
-            "or leave these cuts out."
+            "or exclude these cuts."
         )
     return name
 
 
-class Read(NamedTuple):
+class StreamPosition(NamedTuple):
     """How much of a stream was read, and a checksum of the ids of these cuts."""
 
     num_cuts: int = 0
     checksum: int = 0
 
 
-class Held(NamedTuple):
+class BufferedCut(NamedTuple):
     """A cut in the buffer; sorts by duration, and never by the cut."""
 
     duration: Seconds
@@ -73,23 +69,33 @@ class Held(NamedTuple):
     cut: Cut
 
 
-class Rounds:
-    """One pass over a stream: reads ahead until the buffer is full, and lets the groups take turns.
+class StreamBatches:
+    """The batches of one pass over a stream.
 
-    The buffer is filled up after each batch, so that reading is spread as evenly as the batches are.
+    The buffer is filled before the first batch and after each batch, so that reading is spread evenly. Groups take
+    turns.
+
+    Args:
+        cuts: the stream.
+        groups: an empty buffer for each group, by name.
+        group_of: returns the group name of a cut.
+        batch_duration: target in seconds.
+        buffer_size: number of cuts that are held at most.
+        seed: numbers that the random choices depend on.
+        expected: position of the pass that resumes here; the stream must have the same cuts up to it.
     """
 
     def __init__(
         self,
         cuts: Iterator[Cut],
-        groups: dict[str, Group],
+        groups: dict[str, GroupBuffer],
         group_of: GroupOf,
         batch_duration: Seconds,
         buffer_size: int,
         seed: Sequence[int],
-        expected: Read | None,
+        expected: StreamPosition | None,
     ) -> None:
-        self.read = Read()
+        self.read = StreamPosition()
         self._cuts = cuts
         self._groups = groups
         self._group_of = group_of
@@ -120,42 +126,41 @@ class Rounds:
                 return
             self._check_and_count(cut)
             group = self._groups[known_group(self._group_of(cut), cut, self._groups)]
-            group.add(Held(cut.duration, self.read.num_cuts, cut))
+            group.add(BufferedCut(cut.duration, self.read.num_cuts, cut))
             self._num_held += 1
             if self.read.num_cuts % self._buffer_size == 0:
                 for each in self._groups.values():
-                    each.recent /= 2  # the shares of what was read lately
+                    each.recent /= 2  # so that shares are those of what was read lately
 
     def _check_and_count(self, cut: Cut) -> None:
         if not cut.duration > 0:
-            raise ValueError(f"`cuts`: cut {cut.id!r} has a duration of {cut.duration} s. Leave it out with `filter`.")
-        self.read = Read(self.read.num_cuts + 1, zlib.crc32(cut.id.encode(), self.read.checksum))
+            raise ValueError(f"`cuts`: cut {cut.id!r} has a duration of {cut.duration} s. Exclude it with `filter`.")
+        self.read = StreamPosition(self.read.num_cuts + 1, zlib.crc32(cut.id.encode(), self.read.checksum))
         if self._expected is not None and self.read.num_cuts == self._expected.num_cuts != 0:
-            self._check_same(self.read)
+            self._check_same(self._expected)
 
-    def _check_same(self, read: Read) -> None:
-        if read != self._expected:
-            assert self._expected is not None
+    def _check_same(self, expected: StreamPosition) -> None:
+        if self.read != expected:
             raise ValueError(
-                f"`cuts`: the first {self._expected.num_cuts:,} cuts of this stream are not those that were read when "
-                "the state was saved, so that some would be missed or come twice. Give it the same stream, in the same "
-                "order; a lazy `shuffle` needs an `rng` of its own, made anew for each run."
+                f"`cuts`: the first {expected.num_cuts:,} cuts of this stream are not those that were read when "
+                "the state was saved, so some would be missed or come twice. Use the same stream, in the same order; "
+                "a lazy `shuffle` needs its own `rng`, created in each run."
             )
 
     def _end(self) -> None:
         self._has_ended = True
         if self._expected is not None and self.read.num_cuts < self._expected.num_cuts:
-            self._check_same(self.read)
+            self._check_same(self._expected)
         for group in self._groups.values():
             group.pack(self._batch_duration, self._packing_rng)
         absent = [name for name, group in self._groups.items() if not group.was_seen]
         if absent and self.read.num_cuts:
             logger.warning(
                 f"`group_names` has groups that were not in the stream: {', '.join(absent)}; weights wait for them and "
-                "are not updated. Leave them out, if they never come."
+                "are not updated. Remove them from `group_names` if they never occur."
             )
 
-    def _next_round(self) -> list[Group]:
+    def _next_round(self) -> list[GroupBuffer]:
         ready = [group for group in self._groups.values() if group.is_ready(self._batch_duration)]
         if not ready:
             fullest = max(self._groups.values(), key=lambda group: group.seconds)
@@ -177,9 +182,9 @@ class Rounds:
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                f"`buffer_size` of {self._buffer_size:,} cuts does not hold {MIN_CHOICE} batches of any group, so that "
-                f"batches may be far from {self._batch_duration:g} s. Raise it. Or are durations and `batch_duration` "
-                "not both in seconds?"
+                f"`buffer_size` of {self._buffer_size:,} cuts does not hold {MIN_CHOICE} batches of any group, so "
+                f"batches may be far from {self._batch_duration:g} s. Raise it, and check that durations and "
+                "`batch_duration` are both in seconds."
             )
 
 
@@ -188,23 +193,23 @@ def _period(times_as_seldom: float) -> float:
     return times_as_seldom if times_as_seldom > ALIKE else 1.0
 
 
-class Group:
-    """The cuts of one group in the buffer: a heap without order, and a hand of cards sorted by length."""
+class GroupBuffer:
+    """The buffered cuts of one group: an unsorted heap, and a sorted hand from which batches are chosen."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.recent = 0.0  # seconds that the stream brought lately
         self.latest_turn = -math.inf  # in rounds
         self.was_seen = False
-        self._heap: list[Held] = []
-        self._hand: list[Held] = []
+        self._heap: list[BufferedCut] = []
+        self._hand: list[BufferedCut] = []
         self._seconds_in_hand = 0.0
         self._packed: list[list[Cut]] | None = None  # once the stream has ended
 
-    def add(self, held: Held) -> None:
-        self._heap.append(held)
-        self.seconds += held.duration
-        self.recent += held.duration
+    def add(self, cut: BufferedCut) -> None:
+        self._heap.append(cut)
+        self.seconds += cut.duration
+        self.recent += cut.duration
         self.was_seen = True
 
     def is_ready(self, batch_duration: Seconds) -> bool:
@@ -235,66 +240,10 @@ class Group:
             self._seconds_in_hand += drawn.duration
 
     def pack(self, batch_duration: Seconds, rng: np.random.Generator) -> None:
-        """The stream has ended: what is left is packed all together, as nothing will come to make up for bad fits."""
+        """Packs what is left when the stream has ended."""
         self.recent = max(self.seconds, 1e-9)
         held = self._heap + self._hand
         self._heap, self._hand, self._packed = [], [], []
         if held:
             packer = Packer(np.array([each.duration for each in held]), batch_duration)
             self._packed = [[held[place].cut for place in places] for places in packer.pack(rng)]
-
-
-def choose(durations: Sequence[Seconds], first: int, batch_duration: Seconds) -> list[int]:
-    """Places of the utterances that make a batch with the one at `first`: those nearest to it in length that fill it.
-
-    Which sums can be made with the utterances tried so far is kept as the bits of a whole number: one more utterance
-    shifts them by its duration. So all subsets are looked at, for the price of a few operations an utterance.
-
-    Args:
-        durations: seconds, sorted.
-        first: place of one that must be in the batch.
-        batch_duration: the target, in seconds.
-
-    Example:
-        >>> choose([2.0, 3.0, 4.0, 5.0, 6.0], first=1, batch_duration=10.0)
-        [1, 0, 3]
-    """
-    step = STEP * batch_duration
-    target, near = round(1 / STEP), round(NEAR_ENOUGH / STEP)
-    low, high = target - near, 2 * target
-    steps = [round(durations[first] / step)]
-    places = [first]
-    if steps[0] >= low:
-        return places
-    within = (1 << (high + 1)) - 1
-    sums = [1 << steps[0]]
-    left, right = first - 1, first + 1
-    while left >= 0 or right < len(durations):
-        if right == len(durations) or (
-            left >= 0 and durations[first] - durations[left] <= durations[right] - durations[first]
-        ):
-            place, left = left, left - 1
-        else:
-            place, right = right, right + 1
-        places.append(place)
-        steps.append(max(1, round(durations[place] / step)))
-        sums.append((sums[-1] | (sums[-1] << steps[-1])) & within)
-        if (sums[-1] >> low) & ((1 << (2 * near + 1)) - 1):
-            break
-    remaining = _nearest_bit(sums[-1], target)
-    chosen = []
-    for number in range(len(places) - 1, 0, -1):
-        if not (sums[number - 1] >> remaining) & 1:
-            chosen.append(places[number])
-            remaining -= steps[number]
-    return [first, *reversed(chosen)]
-
-
-def _nearest_bit(bits: int, target: int) -> int:
-    """Place of the bit nearest to `target`; the lower of two."""
-    below = (bits & ((1 << (target + 1)) - 1)).bit_length() - 1
-    above = bits >> (target + 1)
-    if not above:
-        return below
-    first_above = target + (above & -above).bit_length()
-    return below if below >= 0 and target - below <= first_above - target else first_above

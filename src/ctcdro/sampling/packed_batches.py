@@ -1,0 +1,95 @@
+"""Batches of utterance numbers in two arrays, and how well they keep to a total duration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Seconds: TypeAlias = float
+Durations: TypeAlias = npt.NDArray[np.float64]
+Indices: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PackedBatches:
+    """Batches of utterance numbers, end to end in one array: as lists of lists, millions of them would fill the memory.
+
+    Example:
+        >>> batches = PackedBatches(indices=np.array([4, 2, 7]), offsets=np.array([0, 2, 3]))
+        >>> list(batches)
+        [[4, 2], [7]]
+    """
+
+    indices: Indices
+    offsets: Indices
+    """Batch number b is `indices[offsets[b] : offsets[b + 1]]`."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> list[int]:
+        return self.indices[self.offsets[number] : self.offsets[number + 1]].tolist()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (self[number] for number in range(len(self)))
+
+    @property
+    def sizes(self) -> Indices:
+        return np.diff(self.offsets)
+
+    def take(self, order: Indices) -> PackedBatches:
+        """The batches of these numbers, in this order."""
+        sizes = self.sizes[order]
+        offsets = running_total(sizes)
+        source = np.arange(offsets[-1]) + np.repeat(self.offsets[order] - offsets[:-1], sizes)
+        return PackedBatches(self.indices[source], offsets)
+
+    @staticmethod
+    def join(parts: Sequence[PackedBatches]) -> PackedBatches:
+        """All batches of all parts, one after the other."""
+        return PackedBatches(
+            np.concatenate([part.indices for part in parts]),
+            running_total(np.concatenate([part.sizes for part in parts])),
+        )
+
+    def totals(self, durations: Durations) -> Durations:
+        """(number of batches,) seconds of speech in each batch."""
+        return np.add.reduceat(durations[self.indices], self.offsets[:-1])
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How well batches keep to their target.
+
+    Example:
+        >>> batches = PackedBatches(np.array([0, 1, 2]), np.array([0, 2, 3]))
+        >>> Matching.of(batches, np.array([4.0, 6.0, 9.0]), batch_duration=10.0)
+        Matching(num_batches=2, share_within=0.5, total_std=0.5, padding=1.105...)
+    """
+
+    num_batches: int
+    share_within: float
+    """Share of the batches whose total is within 2 % of the target."""
+    total_std: Seconds
+    """Standard deviation of the totals."""
+    padding: float
+    """Seconds in a padded batch divided by seconds of speech in it, over all batches."""
+
+    @classmethod
+    def of(cls, batches: PackedBatches, durations: Durations, batch_duration: Seconds) -> Matching:
+        totals = batches.totals(durations)
+        longest = np.maximum.reduceat(durations[batches.indices], batches.offsets[:-1])
+        return cls(
+            num_batches=len(batches),
+            share_within=float(np.mean(np.abs(totals - batch_duration) <= 0.02 * batch_duration)),
+            total_std=float(totals.std()),
+            padding=float((longest * batches.sizes).sum() / totals.sum()),
+        )
+
+
+def running_total(values: npt.ArrayLike) -> npt.NDArray:
+    return np.concatenate([[0], np.cumsum(values)])
