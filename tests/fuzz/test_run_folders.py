@@ -8,14 +8,15 @@ import yaml
 from hostile import FUZZ, altered, as_json, damaged, is_told
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_folders import write_run
+from tones import write_dataset
 
 from ctcdro.report.model_card import model_card
 from ctcdro.report.page import write_report
 from ctcdro.runs.folder import RunFolder, forget_after
+from ctcdro.scoring.scores import read_scores
 from ctcdro.speech.vocabulary import Vocabulary
-from ctcdro.sweeps.sweep import _last_step, read_scores
-from run_folders import write_run
-from tones import write_dataset
+from ctcdro.sweeps.sweep import _last_step
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_files_of_runs(run, tmp_path, name, data):
     try:
         is_reported_or_told(run, tmp_path / "page.html")
         _last_step(run.log)
-        is_told(lambda: read_scores(run, "test"), run.path)
+        is_told(lambda: read_scores(run.scores("test")), run.path)
     finally:
         path.write_bytes(sound)
 

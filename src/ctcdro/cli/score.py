@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..scoring.formatting import format_percent
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -203,19 +205,15 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def _rates(cer: float | None, interval: Interval | None, wer: float | None, lid: float | None) -> list[str]:
-    shown = "" if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"
-    return [_percent(cer), shown, _percent(wer), _percent(lid)]
+    shown = "" if interval is None else f"{format_percent(interval.low)} to {format_percent(interval.high)}"
+    return [format_percent(cer), shown, format_percent(wer), format_percent(lid)]
 
 
 def _difference(found: Difference) -> list[str]:
     return [
-        _percent(found.first),
-        _percent(found.second),
-        f"{100 * found.value:+.1f}",
-        f"{100 * found.low:+.1f} to {100 * found.high:+.1f}",
+        format_percent(found.first),
+        format_percent(found.second),
+        format_percent(found.value, signed=True),
+        f"{format_percent(found.low, signed=True)} to {format_percent(found.high, signed=True)}",
         f"{found.p_value:.3f}",
     ]
-
-
-def _percent(rate: float | None) -> str:
-    return "–" if rate is None else f"{100 * rate:.1f}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..runtime.extras import extra
+from ..scoring.formatting import format_percent
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -153,8 +154,7 @@ def sweep_table(rows: Sequence[Row]) -> Table:
 
 
 def _percent(rates: Sequence[float]) -> str:
-    mean = f"{100 * statistics.fmean(rates):.1f}"
-    return mean if len(rates) == 1 else f"{mean} ± {100 * statistics.stdev(rates):.1f}"
+    return format_percent(statistics.fmean(rates), statistics.stdev(rates) if len(rates) > 1 else None)
 
 
 def _options(given: Sequence[str]) -> dict[str, str]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..runs.config import Batches, Config, read_config
 from ..runs.folder import RunFolder, is_number, read_about
-from ..scoring.scores import Scores
+from ..scoring.formatting import format_percent
+from ..scoring.scores import read_scores
 from ..speech.vocabulary import Vocabulary
-from ..storage.json_files import read_json, read_lines
+from ..storage.json_files import read_lines
 
 LIMITS = """## Limits
 
@@ -81,17 +82,18 @@ def _results(folder: RunFolder) -> str:
     path = folder.scores("test")
     if not path.exists():
         return "## Results\n\nThere are none: the model was not evaluated on test data.\n"
-    try:
-        scores = Scores.from_record(read_json(path))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    scores = read_scores(path)
     rows = [
-        f"| {_shown(language)} | {_per_cent(one.cer)} | {_per_cent(one.wer)} | {_per_cent(one.lid)} | "
+        f"| {_shown(language)} | {format_percent(one.cer)} | {format_percent(one.wer)} | {format_percent(one.lid)} | "
         f"{one.num_utterances} |"
         for language, one in scores.languages.items()
     ]
     worst = scores.worst()
-    summary = f"Worst: {_shown(worst[0])}, {_per_cent(worst[1])} CER; mean {_per_cent(scores.mean())}." if worst else ""
+    summary = (
+        f"Worst: {_shown(worst[0])}, {format_percent(worst[1])} CER; mean {format_percent(scores.mean())}."
+        if worst
+        else ""
+    )
     return (
         f"## Results\n\nTest data, profile `{scores.profile}`, in per cent.\n\n"
         "| language | CER | WER | LID | utterances |\n|---|---|---|---|---|\n" + "\n".join(rows) + f"\n\n{summary}\n"
@@ -115,7 +117,3 @@ def _shown(value: Any) -> str:
     """A name from data as Markdown shows it: it is no tag, and ends neither a cell nor code."""
     text = " ".join(str(value).split()).replace("`", "'")
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
-
-
-def _per_cent(rate: float | None) -> str:
-    return "–" if rate is None else f"{100 * rate:.1f}"

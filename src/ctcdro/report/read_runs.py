@@ -18,7 +18,7 @@ from typing import Any
 
 from ..runs.config import Config, read_config
 from ..runs.folder import RunFolder, is_number, read_about
-from ..scoring.scores import Counts, Scores, count
+from ..scoring.scores import Counts, Scores, count, read_scores
 from ..scoring.transcripts import Prediction, read_predictions
 from ..speech.manifest import Manifest
 from ..speech.utterance import Utterance
@@ -189,10 +189,7 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
     for needed in (folder.scores(split), folder.predictions(split)):
         if not needed.is_file():
             raise ValueError(f"{needed} is not there; first `{_evaluate(path, split)}`.")
-    try:
-        scores = Scores.from_record(read_json(folder.scores(split)))
-    except ValueError as error:
-        raise ValueError(f"{folder.scores(split)}: {error}") from error
+    scores = read_scores(folder.scores(split))
     predictions = read_predictions(folder.predictions(split))
     try:
         counts = count(predictions, scores.profile)

@@ -23,6 +23,7 @@ be said of chance is read from the same counts, in `significance`. Rates are fra
 from __future__ import annotations
 
 import math
+import os
 import re
 import statistics
 import unicodedata
@@ -36,6 +37,8 @@ import numpy.typing as npt
 
 from ..runtime.extras import extra
 from ..speech import normalization
+from ..storage.json_files import read_json
+from ..storage.paths import PathLike
 
 with extra("data", "Counting edits"):
     from rapidfuzz.distance import Levenshtein
@@ -479,6 +482,20 @@ class Scores:
             return cls(record["profile"], languages, _figures_of(record["together"]), confusion)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise ValueError(f"not scores of this package: {type(error).__name__}: {error!s:.500}") from error
+
+
+def read_scores(path: PathLike) -> Scores:
+    """Reads `scores/<split>.json` of a run.
+
+    Raises:
+        OSError: if the file does not exist or cannot be read.
+        ValueError: naming the file, if it contains something else.
+    """
+    record = read_json(path)
+    try:
+        return Scores.from_record(record)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from error
 
 
 def _figures_of(record: Mapping[str, Any]) -> Figures:

@@ -30,9 +30,9 @@ with extra("sweep", "A sweep"):
     from ..runs.config import Config, differences
 
 from ..runs.folder import RunFolder, read_about
-from ..scoring.scores import Scores
+from ..scoring.scores import read_scores
 from ..storage.atomic import remove_leftovers
-from ..storage.json_files import parse_json, read_json, write_json
+from ..storage.json_files import parse_json, write_json
 from ..storage.locks import is_locked, lock_folder
 from ..storage.paths import PathLike
 from .jobs import Failure, Place, Progress, Task, Watch, launch
@@ -170,7 +170,7 @@ class TrainAndScore:
 
     def _is_scored(self, split: str) -> bool:
         try:
-            return read_scores(RunFolder(self.path), split).profile == self.profile
+            return read_scores(RunFolder(self.path).scores(split)).profile == self.profile
         except (OSError, ValueError):
             return False
 
@@ -259,20 +259,6 @@ def _claim(config: SweepConfig, folder: SweepFolder) -> None:
     config.write(folder.config)
 
 
-def read_scores(folder: RunFolder, split: str) -> Scores:
-    """The scores of a run.
-
-    Raises:
-        OSError: if there are none.
-        ValueError: if the file has something else.
-    """
-    path = folder.scores(split)
-    try:
-        return Scores.from_record(read_json(path))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
 def _tried(config: SweepConfig, folder: SweepFolder, setting: Setting) -> Tried:
     found = [_figures(folder.run(setting, seed), "dev") for seed in config.seeds]
     return Tried(
@@ -284,7 +270,7 @@ def _tried(config: SweepConfig, folder: SweepFolder, setting: Setting) -> Tried:
 
 def _figures(folder: RunFolder, split: str) -> tuple[float, str, float, float]:
     """Worst CER and its language, mean CER, mean LID."""
-    scores = read_scores(folder, split)
+    scores = read_scores(folder.scores(split))
     worst, mean, lid = scores.worst("cer"), scores.mean("cer"), scores.mean("lid")
     if worst is None or mean is None or lid is None:
         raise ValueError(f"{folder.scores(split)}: no language has text to be scored.")
