@@ -33,7 +33,7 @@ from measuring import seconds_in_turns, shown
 from ctcdro import Manifest, Utterance
 from ctcdro.decoding.beam_search import BeamSearch
 from ctcdro.decoding.decode import decode, recognized
-from ctcdro.models.recognizer import Output, Recognizer, build
+from ctcdro.models.recognizer import Recognizer, RecognizerOutput, build
 from ctcdro.speech.audio import SAMPLE_RATE
 from ctcdro.speech.vocabulary import Vocabulary
 
@@ -53,7 +53,7 @@ def frames_of(labels: Sequence[int], rng: np.random.Generator) -> list[int]:
     return frames
 
 
-def make_batches(texts: list[str], languages: list[str], vocabulary: Vocabulary) -> list[Output]:
+def make_batches(texts: list[str], languages: list[str], vocabulary: Vocabulary) -> list[RecognizerOutput]:
     """Log-probabilities whose best labels say these texts; a seventh of the probability is on other labels."""
     rng = np.random.default_rng(0)
     paths = [frames_of(vocabulary.encode(*one), rng) for one in zip(texts, languages, strict=True)]
@@ -66,18 +66,18 @@ def make_batches(texts: list[str], languages: list[str], vocabulary: Vocabulary)
             row[: len(path)] = torch.tensor(path)
         logits = torch.rand(*best.shape, len(vocabulary), generator=torch.Generator().manual_seed(start))
         logits.scatter_(2, best[..., None], float(np.log(10 * len(vocabulary))))
-        batches.append(Output(logits.log_softmax(-1), num_frames))
+        batches.append(RecognizerOutput(logits.log_softmax(-1), num_frames))
     return batches
 
 
 # Greedy decoding. Each contender gives texts with the language as a token before them.
 
 
-def ours(batches: list[Output], vocabulary: Vocabulary) -> list[str]:
+def ours(batches: list[RecognizerOutput], vocabulary: Vocabulary) -> list[str]:
     return [f"[{language}]{text}" for output in batches for language, text in recognized(output, vocabulary)]
 
 
-def plain(batches: list[Output], tokens: list[str]) -> list[str]:
+def plain(batches: list[RecognizerOutput], tokens: list[str]) -> list[str]:
     texts = []
     for output in batches:
         for log_probs, number in zip(output.logits, output.num_frames.tolist(), strict=True):
@@ -87,7 +87,7 @@ def plain(batches: list[Output], tokens: list[str]) -> list[str]:
     return texts
 
 
-def by_transformers(batches: list[Output], tokenizer: Any) -> list[str]:
+def by_transformers(batches: list[RecognizerOutput], tokenizer: Any) -> list[str]:
     return [text for output in batches for text in tokenizer.batch_decode(output.logits.argmax(-1))]
 
 

@@ -27,7 +27,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from ctcdro import Manifest, Utterance
 from ctcdro.speech.audio import read_audio
-from ctcdro.speech.loading import SpeechDataset, load_batches
+from ctcdro.speech.dataset import SpeechDataset
+from ctcdro.speech.loader import load_batches
 from ctcdro.speech.vocabulary import Vocabulary
 
 RATE = 16_000

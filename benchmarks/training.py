@@ -41,7 +41,9 @@ from ctcdro import LengthMatchedBatchSampler, Manifest, Utterance
 from ctcdro.models.recognizer import Recognizer, build
 from ctcdro.runs.config import Config, parse_config
 from ctcdro.speech.audio import SAMPLE_RATE
-from ctcdro.speech.loading import Batch, Item, SpeechDataset, collate, load_batches
+from ctcdro.speech.batch import Batch, LoadedUtterance, Skipped, collate
+from ctcdro.speech.dataset import SpeechDataset
+from ctcdro.speech.loader import load_batches
 from ctcdro.speech.vocabulary import Vocabulary
 
 NUM_FILES = 180
@@ -178,7 +180,7 @@ def bare(config: Config, folder: Path, turns: Turns) -> None:
         summed_ctc(model, batch).backward()
         optimizer.step()
         optimizer.zero_grad()
-        turns.stepped(float(batch.num_samples.sum()) / SAMPLE_RATE)
+        turns.stepped(float(batch.lengths.sum()) / SAMPLE_RATE)
 
 
 def trainer(config: Config, folder: Path, turns: Turns) -> None:
@@ -248,20 +250,18 @@ class WithLoss(nn.Module):
         self.audio = 0.0
         """Seconds of the last batch."""
 
-    def forward(self, audio: Tensor, num_samples: Tensor, targets: Tensor, num_labels: Tensor) -> dict[str, Tensor]:
-        self.audio = float(num_samples.sum()) / SAMPLE_RATE
-        return {
-            "loss": summed_ctc(self.model, Batch(audio, num_samples, targets, num_labels, num_labels, num_labels, []))
-        }
+    def forward(self, inputs: Tensor, lengths: Tensor, targets: Tensor, num_labels: Tensor) -> dict[str, Tensor]:
+        self.audio = float(lengths.sum()) / SAMPLE_RATE
+        return {"loss": summed_ctc(self.model, Batch(inputs, lengths, targets, num_labels, num_labels, num_labels, []))}
 
 
-def as_arguments(items: list[Item | str]) -> dict[str, Tensor]:
+def as_arguments(items: list[LoadedUtterance | Skipped]) -> dict[str, Tensor]:
     batch = collate(items)
-    return {name: getattr(batch, name) for name in ("audio", "num_samples", "targets", "num_labels")}
+    return {name: getattr(batch, name) for name in ("inputs", "lengths", "targets", "num_labels")}
 
 
 def summed_ctc(model: Recognizer, batch: Batch) -> Tensor:
-    output = model(batch.audio, batch.num_samples)
+    output = model(batch.inputs, batch.lengths)
     log_probs = output.logits.log_softmax(-1).transpose(0, 1)
     return F.ctc_loss(
         log_probs, batch.targets, output.num_frames, batch.num_labels, reduction="sum", zero_infinity=True

@@ -16,7 +16,7 @@ from ctcdro.cli.main import app
 from ctcdro.decoding.beam_search import BeamSearch, lm_line, write_lm_text
 from ctcdro.decoding.decode import decode, recognized
 from ctcdro.decoding.evaluate import evaluate, transcribe
-from ctcdro.models.recognizer import Output, build
+from ctcdro.models.recognizer import RecognizerOutput, build
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import Scores
 from ctcdro.scoring.transcripts import read_predictions
@@ -162,9 +162,9 @@ def test_frames_after_the_end_are_not_looked_at():
     logits = torch.randn(3, 12, len(vocabulary), generator=torch.Generator().manual_seed(0))
     num_frames = torch.tensor([12, 7, 0])
     search = BeamSearch(vocabulary)
-    said = recognized(Output(logits, num_frames), vocabulary, search)
+    said = recognized(RecognizerOutput(logits, num_frames), vocabulary, search)
     logits[1, 7:], logits[2] = float("nan"), float("nan")
-    assert recognized(Output(logits, num_frames), vocabulary, search) == said
+    assert recognized(RecognizerOutput(logits, num_frames), vocabulary, search) == said
     assert said[2] == (None, "")
     assert said[1] == search(logits[1, :7].log_softmax(-1))
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import Scores
 from ctcdro.scoring.transcripts import read_predictions
 from ctcdro.speech.audio import AudioError
-from ctcdro.speech.loading import SpeechDataset
+from ctcdro.speech.dataset import SpeechDataset
 from ctcdro.speech.manifest import Manifest
 from ctcdro.training.loop import train
 
@@ -69,7 +70,7 @@ def test_another_dataset_is_read_instead_of_the_audio_of_the_manifest(run):
         """The audio of the utterance after."""
 
         def __getitem__(self, index):
-            return super().__getitem__((index + 1) % len(self))._replace(number=index)
+            return replace(super().__getitem__((index + 1) % len(self)), index=index)
 
     model, vocabulary = load(run.model)
     manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")

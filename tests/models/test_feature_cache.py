@@ -11,11 +11,12 @@ from tones import write_dataset
 
 from ctcdro import Manifest
 from ctcdro.decoding.evaluate import evaluate
-from ctcdro.models.feature_cache import CachedDataset, FeatureCache
+from ctcdro.models.feature_cache import FeatureCache, FeatureReader
 from ctcdro.models.recognizer import build
 from ctcdro.runs.config import parse_config
 from ctcdro.speech.audio import AudioError
-from ctcdro.speech.loading import collate
+from ctcdro.speech.batch import collate
+from ctcdro.speech.dataset import SpeechDataset
 from ctcdro.speech.vocabulary import Vocabulary
 from ctcdro.storage.json_files import read_lines
 from ctcdro.training.loop import train
@@ -57,10 +58,10 @@ def config(dataset, encoder, *overrides):
 @pytest.mark.parametrize("head", ["transformer", "convolution", "linear"])
 def test_a_batch_of_features_gives_what_the_audio_gives(dataset, encoder, tmp_path, head):
     manifest, vocabulary, model, cache = filled(dataset, encoder, tmp_path, head=head)
-    kept = CachedDataset(cache, manifest, vocabulary)
+    kept = SpeechDataset(manifest, vocabulary, reader=FeatureReader(cache, manifest))
     batch = collate([kept[index] for index in range(4)])
     with torch.no_grad():
-        together = model(batch.audio, batch.num_samples)
+        together = model(batch.inputs, batch.lengths)
         for index in range(4):
             audio = torch.from_numpy(soundfile.read(manifest[index].audio_filepath, dtype="float32")[0])
             alone = model(audio[None], torch.tensor([len(audio)]))
@@ -185,19 +186,19 @@ def test_a_file_that_cannot_be_read_is_named(dataset, encoder, tmp_path):
 
 
 def test_a_damaged_file_of_features_is_named(dataset, encoder, tmp_path):
-    manifest, vocabulary, _, cache = filled(dataset, encoder, tmp_path)
-    kept = CachedDataset(cache, manifest, vocabulary)
+    manifest, _, _, cache = filled(dataset, encoder, tmp_path)
+    read = FeatureReader(cache, manifest)
     path = cache.path(manifest[1])
     for content in (b"", b"\x93NUMPY", path.read_bytes()[:-8]):
         path.write_bytes(content)
-        with pytest.raises(AudioError, match=r"not the features of an utterance .* remove the file"):
-            kept[1]
+        with pytest.raises(AudioError, match=r"not the features of an utterance .* Remove the file"):
+            read(1)
     path.unlink()
-    with pytest.raises(AudioError, match=r"bbb-dev|aaa-dev.*: no features of it"):
-        kept[1]
+    with pytest.raises(AudioError, match=r"(bbb|aaa)-dev.*: no features in"):
+        read(1)
     np.save(path, np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(AudioError, match="not the features of an utterance"):
-        kept[1]
+        read(1)
 
 
 def test_a_trained_encoder_is_refused(encoder, tmp_path):

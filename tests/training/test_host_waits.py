@@ -15,7 +15,7 @@ from transformers import masking_utils
 from ctcdro import ctc_dro
 from ctcdro.models.recognizer import build
 from ctcdro.runs.config import parse_config
-from ctcdro.speech.loading import Item, collate
+from ctcdro.speech.batch import LoadedUtterance, collate
 from ctcdro.training.loop import losses_of
 
 
@@ -46,13 +46,15 @@ def parts_of_others(monkeypatch):
 @pytest.fixture
 def batch():
     lengths = [8_000, 6_000]
-    return collate([Item(np.ones(length, np.float32), [3, 4], 1, index) for index, length in enumerate(lengths)])
+    return collate(
+        [LoadedUtterance(np.ones(length, np.float32), [3, 4], 1, index) for index, length in enumerate(lengths)]
+    )
 
 
 def test_only_what_is_computed_with_moves_to_the_device(batch):
     moved = batch.to("meta")
-    assert [name for name in batch._fields[:-1] if getattr(moved, name).is_meta] == ["audio", "targets", "groups"]
-    assert moved.num_samples is batch.num_samples
+    assert [name for name in batch._fields[:-1] if getattr(moved, name).is_meta] == ["inputs", "targets", "groups"]
+    assert moved.lengths is batch.lengths
 
 
 @pytest.mark.parametrize("normalize", ["none", "frames", "labels"])

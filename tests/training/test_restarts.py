@@ -17,7 +17,8 @@ from tones import write_dataset
 from ctcdro import LengthMatchedBatchSampler
 from ctcdro.models.recognizer import build
 from ctcdro.runs.folder import RunFolder
-from ctcdro.speech.loading import SpeechDataset, load_batches
+from ctcdro.speech.dataset import SpeechDataset
+from ctcdro.speech.loader import load_batches
 from ctcdro.speech.manifest import Manifest
 from ctcdro.storage.json_files import read_lines
 from ctcdro.training.loop import train

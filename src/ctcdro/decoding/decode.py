@@ -14,10 +14,11 @@ import numpy.typing as npt
 import torch
 import torch.distributed
 
-from ..models.recognizer import Output, Recognizer, greedy
+from ..models.recognizer import Recognizer, RecognizerOutput, greedy
 from ..runtime.progress import Track, untracked
 from ..scoring.transcripts import Prediction
-from ..speech.loading import SpeechDataset, load_batches
+from ..speech.dataset import SpeechDataset
+from ..speech.loader import load_batches
 from ..speech.manifest import Manifest
 from ..speech.vocabulary import Vocabulary
 from .beam_search import BeamSearch
@@ -70,7 +71,7 @@ def decode(
             skipped += batch.skipped
             if batch.num_utterances:
                 on_device = batch.to(device)
-                output = run(on_device.audio, batch.num_samples)
+                output = run(on_device.inputs, batch.lengths)
                 losses = model.losses(output, on_device.targets, batch.num_labels).tolist()
                 said = recognized(output, vocabulary, beam)
                 for index, loss, (language, text) in zip(batch.indices.tolist(), losses, said, strict=True):
@@ -87,12 +88,14 @@ def decode(
     return Decoded(all_losses, predictions, _pooled(skipped, num_ranks))
 
 
-def recognized(output: Output, vocabulary: Vocabulary, beam: BeamSearch | None = None) -> list[tuple[str | None, str]]:
+def recognized(
+    output: RecognizerOutput, vocabulary: Vocabulary, beam: BeamSearch | None = None
+) -> list[tuple[str | None, str]]:
     """Language and text of each utterance of a batch; by the best label of each frame, unless a beam search is given.
 
     Example:
         >>> logits = torch.tensor([[[0.0, 0, 0, 9, 0], [0, 0, 0, 0, 9], [0, 0, 9, 0, 0]]])
-        >>> recognized(Output(logits, num_frames=torch.tensor([2])), Vocabulary(["ces"], "a"))
+        >>> recognized(RecognizerOutput(logits, num_frames=torch.tensor([2])), Vocabulary(["ces"], "a"))
         [('ces', 'a')]
     """
     if beam is None:

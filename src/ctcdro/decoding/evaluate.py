@@ -27,7 +27,7 @@ from ..storage.paths import PathLike, refuse_link
 
 with extra("train", "Evaluation"):
     from ..models.feature_cache import FeatureCache, speech_dataset
-    from ..models.recognizer import Output, Recognizer, load
+    from ..models.recognizer import Recognizer, RecognizerOutput, load
     from ..runs.config import read_config
     from ..scoring.scores import PROFILES, Scores, score
     from ..speech.audio import AudioError, read_audio
@@ -183,7 +183,7 @@ def transcribe(
         yield Transcript(str(path), *said)
 
 
-def _output(model: Recognizer, path: PathLike, device: torch.device) -> Output:
+def _output(model: Recognizer, path: PathLike, device: torch.device) -> RecognizerOutput:
     audio = torch.from_numpy(read_audio(path)).to(device)
     try:
         with torch.inference_mode():

@@ -1,7 +1,7 @@
 """The recognizer: an encoder, a head, and one CTC loss per utterance.
 
     model = build("facebook/wav2vec2-xls-r-300m", len(vocabulary))
-    output = model(batch.audio, batch.num_samples)
+    output = model(batch.inputs, batch.lengths)
     losses = model.losses(output, batch.targets, batch.num_labels)  # (B,), for an objective
 
 What one can rely on: the logits of an utterance do not depend on what else is in its batch; losses are computed in
@@ -42,7 +42,7 @@ CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocab.json"
 Head: TypeAlias = Literal["transformer", "linear", "convolution"]
 
 
-class Output(NamedTuple):
+class RecognizerOutput(NamedTuple):
     """What a recognizer says of a batch."""
 
     logits: Tensor
@@ -96,33 +96,35 @@ class Recognizer(nn.Module):
                 encoder.freeze_feature_extractor()
         self.train()  # `from_pretrained` returns modules in evaluation mode, with dropout off
 
-    def forward(self, audio: Tensor, num_samples: Tensor) -> Output:
-        """Scores of labels for each frame.
+    def forward(self, inputs: Tensor, lengths: Tensor) -> RecognizerOutput:
+        """Logits of every frame.
 
         Args:
-            audio: (B, T) float32 of 16 kHz, zero after the end of each utterance; or what `encode` gave for it.
-            num_samples: (B,) the samples of each utterance; or the frames that `encode` gave.
+            inputs: (B, T) float32 audio at 16 kHz, zero after the end of each utterance; or (B, F, L, D) features
+                from `encode`.
+            lengths: (B,) samples of each utterance; for features, frames.
 
         Raises:
             ValueError: if an utterance is too short for one frame, or too long for the encoder.
         """
-        is_encoded = audio.ndim == 4
-        hidden, num_frames = (audio.unbind(2), num_samples) if is_encoded else self._encoded(audio, num_samples)
-        return Output(self.head(hidden, num_frames), self.head.num_frames(num_frames))
+        is_encoded = inputs.ndim == 4
+        hidden, num_frames = (inputs.unbind(2), lengths) if is_encoded else self._encode(inputs, lengths)
+        return RecognizerOutput(self.head(hidden, num_frames), self.head.num_frames(num_frames))
 
     def encode(self, audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
-        """The part before the head: (B, F, L, D) hidden layers that it looks at, and (B,) frames of each utterance.
+        """The output of the encoder, which a frozen encoder computes only once; `forward` accepts it.
 
-        With a frozen encoder they are always the same, and can be kept; `forward` goes on from them.
+        Returns:
+            (B, F, L, D) hidden layers that the head uses, and (B,) frames of each utterance.
         """
-        hidden, num_frames = self._encoded(audio, num_samples)
+        hidden, num_frames = self._encode(audio, num_samples)
         return torch.stack(hidden, 2), num_frames
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
         """Frames that come out for samples that go in, exactly."""
         return self.head.num_frames(self.encoder.num_frames(num_samples))
 
-    def losses(self, output: Output, targets: Tensor, num_labels: Tensor) -> Tensor:
+    def losses(self, output: RecognizerOutput, targets: Tensor, num_labels: Tensor) -> Tensor:
         """(B,) float32 CTC losses, infinite where a transcript does not fit.
 
         Args:
@@ -165,7 +167,7 @@ class Recognizer(nn.Module):
             with atomic_write(unfinished / CONFIG) as file:
                 json.dump(config, file, ensure_ascii=False, indent=2)
 
-    def _encoded(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    def _encode(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         audio = self._checked(audio, num_samples)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.settings.freeze_encoder):
             hidden = self.encoder(audio, num_samples, all_layers=not isinstance(self.head, LinearHead))
@@ -309,12 +311,12 @@ def transcribe(
     return greedy(output, vocabulary)
 
 
-def greedy(output: Output, vocabulary: Vocabulary) -> list[tuple[str | None, str]]:
+def greedy(output: RecognizerOutput, vocabulary: Vocabulary) -> list[tuple[str | None, str]]:
     """Language and text of each utterance, by the best label of each frame.
 
     Example:
         >>> logits = torch.tensor([[[0.0, 0, 0, 9, 0], [0, 0, 0, 0, 9], [0, 0, 9, 0, 0]]])
-        >>> greedy(Output(logits, num_frames=torch.tensor([2])), Vocabulary(["ces"], "a"))
+        >>> greedy(RecognizerOutput(logits, num_frames=torch.tensor([2])), Vocabulary(["ces"], "a"))
         [('ces', 'a')]
     """
     best, num_frames = output.logits.argmax(-1).tolist(), output.num_frames.tolist()

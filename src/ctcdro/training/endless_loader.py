@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..sampling.base import PlannedBatchSampler
-from ..speech.loading import Batch, SpeechDataset, load_batches
+from ..speech.batch import Batch
+from ..speech.dataset import SpeechDataset
+from ..speech.loader import load_batches
 
 
 class BatchStream:

@@ -36,7 +36,7 @@ with extra("train", "Training"):
     from ..runs.config import Config
     from ..scoring.scores import score
     from ..speech.audio import AudioError
-    from ..speech.loading import Batch
+    from ..speech.batch import Batch
     from .setup import Run, finish, is_first_process, num_steps, resume, save, start
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def train_step(run: Run) -> dict[str, Any]:
 
 def losses_of(run: Run, batch: Batch) -> Tensor:
     """(B,) losses of a batch, normalized as configured. The host does not wait for the device."""
-    output = run.forward(batch.audio, batch.num_samples)
+    output = run.forward(batch.inputs, batch.lengths)
     losses = run.recognizer.losses(output, batch.targets, batch.num_labels)
     if run.config.objective.normalize == "frames":
         return per_frame(losses, output.num_frames)

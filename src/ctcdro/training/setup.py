@@ -39,7 +39,7 @@ with extra("train", "Training"):
     from ..models.feature_cache import FeatureCache, speech_dataset
     from ..models.recognizer import Recognizer, build
     from ..runs.config import Config, differences, read_config
-    from ..speech.loading import SpeechDataset, check_audio_exists
+    from ..speech.dataset import SpeechDataset, check_audio_exists
     from .endless_loader import BatchStream
 
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from ctcdro import CTCDROLoss, LengthMatchedBatchSampler, Manifest, Utterance
 from ctcdro.speech.audio import AudioError, read_audio
-from ctcdro.speech.loading import Batch, Item, SpeechDataset, collate, load_batches
+from ctcdro.speech.batch import Batch, LoadedUtterance, Skipped, collate
+from ctcdro.speech.dataset import SpeechDataset
+from ctcdro.speech.loader import load_batches
 from ctcdro.speech.vocabulary import Vocabulary
 
 RATE = 16_000
@@ -72,28 +74,28 @@ def assert_same(left, right):
 def test_what_is_padded_can_be_taken_apart_again(sizes, num_skipped):
     rng = np.random.default_rng(0)
     items = [
-        Item(
+        LoadedUtterance(
             rng.normal(size=num_samples).astype(np.float32),
             rng.integers(1, 50, num_labels).tolist(),
-            number % 2,
-            number,
+            index % 2,
+            index,
         )
-        for number, (num_samples, num_labels) in enumerate(sizes)
+        for index, (num_samples, num_labels) in enumerate(sizes)
     ]
-    batch = collate([*items, *(f"{number}.wav: an empty file." for number in range(num_skipped))])
-    assert batch.num_utterances == len(items) == len(batch.audio) == len(batch.targets)
-    assert batch.audio.dtype == torch.float32
-    assert batch.audio.shape[1] == max((size[0] for size in sizes), default=0)
+    batch = collate([*items, *(Skipped(f"{number}.wav: an empty file.") for number in range(num_skipped))])
+    assert batch.num_utterances == len(items) == len(batch.inputs) == len(batch.targets)
+    assert batch.inputs.dtype == torch.float32
+    assert batch.inputs.shape[1] == max((size[0] for size in sizes), default=0)
     assert batch.targets.shape[1] == max((size[1] for size in sizes), default=0)
-    for name in ("num_samples", "targets", "num_labels", "groups", "indices"):
+    for name in ("lengths", "targets", "num_labels", "groups", "indices"):
         assert getattr(batch, name).dtype == torch.int64
     for row, item in enumerate(items):
-        end, last = batch.num_samples[row], batch.num_labels[row]
-        np.testing.assert_array_equal(batch.audio[row, :end], item.audio)
+        end, last = batch.lengths[row], batch.num_labels[row]
+        np.testing.assert_array_equal(batch.inputs[row, :end], item.inputs)
         assert batch.targets[row, :last].tolist() == item.labels
-        assert not batch.audio[row, end:].any()
+        assert not batch.inputs[row, end:].any()
         assert not batch.targets[row, last:].any()
-        assert (batch.groups[row], batch.indices[row]) == (item.group, item.number)
+        assert (batch.groups[row], batch.indices[row]) == (item.group, item.index)
     assert len(batch.skipped) == num_skipped
 
 
@@ -107,10 +109,10 @@ def test_items_are_what_the_manifest_says(corpus, vocabulary):
     for number, utterance in enumerate(corpus):
         item = dataset[number]
         audio = read_audio(utterance.audio_filepath, utterance.offset, utterance.duration)
-        np.testing.assert_array_equal(item.audio, audio)
-        assert abs(len(item.audio) - utterance.duration * RATE) <= 1
+        np.testing.assert_array_equal(item.inputs, audio)
+        assert abs(len(item.inputs) - utterance.duration * RATE) <= 1
         assert vocabulary.decode(item.labels) == (utterance.lang, utterance.text.strip())
-        assert (item.group, item.number) == (numbers[number], number)
+        assert (item.group, item.index) == (numbers[number], number)
 
 
 def test_groups_may_be_given(corpus):
@@ -157,7 +159,7 @@ def test_a_dataset_is_small_to_send_to_a_worker():
 def test_a_batch_goes_into_the_losses_as_it_is(corpus, vocabulary):
     criterion = CTCDROLoss(num_groups=3, step_size=1e-3, smoothing=0.5)
     for batch in load_batches(SpeechDataset(corpus, vocabulary), [[0, 3, 6], [1, 4], [2, 5]]):
-        num_frames = batch.num_samples // 160
+        num_frames = batch.lengths // 160
         logits = torch.randn(int(num_frames.max()), batch.num_utterances, len(vocabulary), requires_grad=True)
         log_probs = logits.log_softmax(-1)
         plain = F.ctc_loss(log_probs, batch.targets, num_frames, batch.num_labels, reduction="sum")
@@ -177,7 +179,7 @@ def test_a_batch_goes_into_the_losses_as_it_is(corpus, vocabulary):
     [
         (2, r"^.*train\.jsonl:3: .*2\.wav: no such file\."),
         (3, r"^.*train\.jsonl:4: .*3\.wav: not audio that libsndfile can read \(.*\)\. Convert it"),
-        (4, r"^.*train\.jsonl:5: .*4\.wav: 0\.006 s of audio, shorter than `min_duration`, 0\.025 s\. Take it out"),
+        (4, r"^.*train\.jsonl:5: .*4\.wav: 0\.006 s of audio, less than 0\.025 s\. Remove it"),
     ],
 )
 def test_a_fault_stops_the_loop_and_names_line_and_file(tmp_path, num_workers, number, message):
@@ -198,12 +200,12 @@ def test_faults_can_be_skipped_and_are_reported(tmp_path, num_workers):
     assert batches[0].skipped[0].startswith(f"{tmp_path}/train.jsonl:3: {tmp_path}/2.wav: no such file.")
     empty = batches[1]
     assert empty.num_utterances == 0
-    assert (empty.audio.shape, empty.targets.shape) == ((0, 0), (0, 0))
+    assert (empty.inputs.shape, empty.targets.shape) == ((0, 0), (0, 0))
 
 
 def test_ranks_stay_in_step_over_a_batch_of_nothing(tmp_path):
     criterion = CTCDROLoss(num_groups=1, step_size=1e-3, smoothing=0.5)
-    batch = collate(["a.wav: an empty file."])
+    batch = collate([Skipped("a.wav: an empty file.")])
     loss = criterion.objective(torch.zeros(0, requires_grad=True), batch.groups)
     loss.backward()
     assert loss == 0
@@ -219,7 +221,7 @@ def test_arguments_that_do_not_fit_are_refused(corpus):
     with pytest.raises(ValueError, match='`on_fault` must be "stop" or "skip"; got \'ignore\''):
         SpeechDataset(corpus, on_fault="ignore")
     with pytest.raises(
-        ValueError, match=r"`group_numbers` must be a whole number for each of 24 utterances; got shape \(3,\)"
+        ValueError, match=r"`group_numbers` must be a whole number for each of 24 utterances, .*; got shape \(3,\)"
     ):
         SpeechDataset(corpus, group_numbers=[0, 1, 2])
     with pytest.raises(ValueError, match=r"`vocabulary` has no token for cmn, nan \(it has ces\)"):

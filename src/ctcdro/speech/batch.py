@@ -1,0 +1,127 @@
+"""Batches: utterances that are read, encoded as labels and padded.
+
+`collate` pads utterances into a `Batch`, which `torch.nn.functional.ctc_loss` and `CTCDROLoss` accept as it is. Inputs
+are audio, or the features of a frozen encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class LoadedUtterance:
+    """One utterance, read and encoded as labels."""
+
+    inputs: npt.NDArray[np.float32]
+    """(T,) samples, or (F, ...) features."""
+    labels: list[int]
+    group: int
+    index: int
+    """Position in the manifest."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An utterance that could not be read."""
+
+    error: str
+
+
+class Batch(NamedTuple):
+    """Padded utterances.
+
+    All tensors are in host memory. Move them with `to`, which keeps the lengths on the host.
+    """
+
+    inputs: Tensor
+    """(B, T) float32 audio, or (B, F, ...) features, zero after the end of each utterance."""
+    lengths: Tensor
+    """(B,) int64, samples or frames of each utterance."""
+    targets: Tensor
+    """(B, S) int64 labels, zero after the end of each utterance; S is 0 without a vocabulary."""
+    num_labels: Tensor
+    """(B,) int64, labels of each utterance."""
+    groups: Tensor
+    """(B,) int64, group number of each utterance."""
+    indices: Tensor
+    """(B,) int64, position of each utterance in the manifest."""
+    skipped: list[str]
+    """The error of each utterance that was skipped."""
+
+    @property
+    def num_utterances(self) -> int:
+        """Zero if all utterances were skipped.
+
+        A single process can then ignore the batch. With several ranks the others wait for this one: call
+        `objective(torch.zeros(0), batch.groups)`, or clean the manifest beforehand.
+        """
+        return len(self.lengths)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """Copies inputs, targets and groups to a device.
+
+        Lengths and indices stay on the host: models read them, and reading from a GPU waits for all its pending work.
+        """
+        inputs, targets, groups = (
+            tensor.to(device, non_blocking=True) for tensor in (self.inputs, self.targets, self.groups)
+        )
+        return self._replace(inputs=inputs, targets=targets, groups=groups)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Sending a tensor from a worker takes shared memory, a file descriptor and a third of a millisecond. Only the
+        # inputs are worth it; the rest is sent as arrays.
+        inputs, *small, skipped = self
+        return _unpickle, (inputs, [tensor.numpy() if tensor.is_cpu else tensor for tensor in small], skipped)
+
+
+def _unpickle(inputs: Tensor, small: list[Any], skipped: list[str]) -> Batch:
+    return Batch._make([inputs, *map(torch.as_tensor, small), skipped])
+
+
+def collate(utterances: Sequence[LoadedUtterance | Skipped]) -> Batch:
+    """Pads utterances into one batch.
+
+    Args:
+        utterances: items of a `SpeechDataset`.
+
+    Returns:
+        The utterances that could be read, in the given order, and the errors of the others.
+
+    Example:
+        >>> long, short = np.ones(3, np.float32), np.ones(2, np.float32)
+        >>> read = [LoadedUtterance(long, [3, 5], group=1, index=7), LoadedUtterance(short, [3], group=1, index=9)]
+        >>> batch = collate([*read, Skipped("b.wav: an empty file.")])
+        >>> batch.inputs
+        tensor([[1., 1., 1.],
+                [1., 1., 0.]])
+        >>> batch.targets, batch.num_labels, batch.skipped
+        (tensor([[3, 5],
+                [3, 0]]), tensor([2, 1]), ['b.wav: an empty file.'])
+    """
+    read = [utterance for utterance in utterances if isinstance(utterance, LoadedUtterance)]
+    lengths = [len(utterance.inputs) for utterance in read]
+    num_labels = [len(utterance.labels) for utterance in read]
+    # Allocated by numpy: torch would write the zeros with all its threads, and wait for them where cores are busy.
+    shape = read[0].inputs.shape[1:] if read else ()
+    inputs = np.zeros((len(read), max(lengths, default=0), *shape), dtype=np.float32)
+    targets = np.zeros((len(read), max(num_labels, default=0)), dtype=np.int64)
+    for row, utterance in enumerate(read):
+        inputs[row, : len(utterance.inputs)] = utterance.inputs
+        targets[row, : len(utterance.labels)] = utterance.labels
+    return Batch(
+        torch.from_numpy(inputs),
+        torch.tensor(lengths, dtype=torch.int64),
+        torch.from_numpy(targets),
+        torch.tensor(num_labels, dtype=torch.int64),
+        torch.tensor([utterance.group for utterance in read], dtype=torch.int64),
+        torch.tensor([utterance.index for utterance in read], dtype=torch.int64),
+        [utterance.error for utterance in utterances if isinstance(utterance, Skipped)],
+    )

@@ -1,0 +1,180 @@
+"""`SpeechDataset`: the utterances of a manifest, read from their files on demand.
+
+A reader returns the inputs of an utterance: `AudioReader` its samples, the reader of a feature cache the output of a
+frozen encoder. All that a dataset holds is in arrays, so that worker processes share the memory of their parent.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import Dataset
+
+from .audio import MIN_DURATION, SAMPLE_RATE, AudioError, Samples, Seconds, read_audio
+from .batch import LoadedUtterance, Skipped
+from .manifest import Manifest
+from .vocabulary import Vocabulary
+
+OnFault: TypeAlias = Literal["stop", "skip"]
+
+InputReader: TypeAlias = Callable[[int], npt.NDArray[np.float32]]
+"""Index of an utterance -> its inputs, one row per sample or frame. Raises `AudioError`."""
+
+
+def check_audio_exists(manifests: Iterable[Manifest]) -> None:
+    """Checks that all audio files exist, so that a missing one stops a run before its first step; opens none.
+
+    Raises:
+        AudioError: names the first missing file with its line, and the number of utterances without audio.
+    """
+    missing = [
+        (manifest.where(index), utterance.audio_filepath)
+        for manifest in manifests
+        for index, utterance in enumerate(manifest)
+        if not os.path.exists(utterance.audio_filepath)
+    ]
+    if missing:
+        where, path = missing[0]
+        raise AudioError(
+            f"{where}: {path}: no such file; the audio of {len(missing):,} utterances is missing. List them with "
+            "`ctcdro check --headers-only`, or skip them with batches.on_fault: skip."
+        )
+
+
+class TextArray:
+    """A sequence of texts in two arrays.
+
+    A worker process shares the memory of its parent until one of them writes to it, and reading a Python object writes
+    its reference count. As Python objects, a million texts would gradually be copied into every worker.
+
+    Example:
+        >>> TextArray(["ano", "řeč"])[1]
+        'řeč'
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]  # some file names are not UTF-8
+        self._bytes = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        self._ends = np.cumsum([0, *map(len, encoded)])
+
+    def __getitem__(self, index: int) -> str:
+        start, stop = self._ends[index : index + 2]
+        return self._bytes[start:stop].tobytes().decode("utf-8", "surrogatepass")
+
+
+class AudioReader:
+    """Reads the samples of an utterance, at 16 kHz.
+
+    Args:
+        manifest: the utterances.
+        min_duration: shorter audio is an `AudioError`.
+        max_duration: longer audio is an `AudioError`.
+    """
+
+    def __init__(
+        self, manifest: Manifest, min_duration: Seconds = MIN_DURATION, max_duration: Seconds = math.inf
+    ) -> None:
+        self.min_duration = min_duration
+        self.max_duration = max_duration
+        self._paths = TextArray(utterance.audio_filepath for utterance in manifest)
+        self._offsets = np.array([utterance.offset for utterance in manifest])
+        self._durations = manifest.durations
+
+    def __call__(self, index: int) -> Samples:
+        path = self._paths[index]
+        samples = read_audio(path, float(self._offsets[index]), float(self._durations[index]))
+        duration = len(samples) / SAMPLE_RATE
+        if duration < self.min_duration:
+            raise AudioError(f"{path}: {duration:.3f} s of audio, less than {self.min_duration:g} s. {_REMOVE}")
+        if duration > self.max_duration:
+            raise AudioError(f"{path}: {duration:.3f} s of audio, more than {self.max_duration:g} s. {_REMOVE}")
+        return samples
+
+
+_REMOVE = "Remove it from the manifest."
+
+
+class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
+    """The utterances of a manifest.
+
+    Args:
+        manifest: the utterances. Their texts must be normalized as those that the vocabulary was made from.
+        vocabulary: encodes texts as labels; None for no labels.
+        group_numbers: (n,) group of each utterance; by default the position of its language in the vocabulary, which
+            is the same in all splits.
+        on_fault: "stop" raises an `AudioError` if an utterance cannot be read, "skip" returns `Skipped`.
+        reader: reads the inputs of an utterance; by default `AudioReader(manifest)`.
+
+    Raises:
+        ValueError: if an argument is wrong, or the vocabulary lacks a language of the manifest.
+
+    Example:
+        >>> import tempfile, soundfile
+        >>> from ctcdro import Utterance
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     soundfile.write(f"{folder}/a.wav", np.zeros(4000), 16_000)
+        ...     manifest = Manifest([Utterance(f"{folder}/a.wav", duration=0.25, text="ano", lang="ces")])
+        ...     utterance = SpeechDataset(manifest, Vocabulary.of(["ano"], ["ces"]))[0]
+        >>> utterance.inputs.shape, utterance.labels, utterance.group, utterance.index
+        ((4000,), [3, 4, 5, 6], 0, 0)
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        vocabulary: Vocabulary | None = None,
+        group_numbers: npt.ArrayLike | None = None,
+        *,
+        on_fault: OnFault = "stop",
+        reader: InputReader | None = None,
+    ) -> None:
+        if on_fault not in get_args(OnFault):
+            raise ValueError(f'`on_fault` must be "stop" or "skip"; got {on_fault!r}.')
+        languages = sorted({utterance.lang for utterance in manifest})
+        if vocabulary is not None and (missing := sorted(set(languages) - set(vocabulary.languages))):
+            raise ValueError(
+                f"`vocabulary` has no token for {', '.join(missing)} (it has {', '.join(vocabulary.languages)}). "
+                "Create it from the training data, and exclude other languages."
+            )
+        if group_numbers is None:
+            group_numbers = manifest.groups(names=vocabulary.languages if vocabulary else None).numbers
+        groups = np.asarray(group_numbers)
+        if groups.shape != (len(manifest),) or not np.issubdtype(groups.dtype, np.integer):
+            raise ValueError(
+                f"`group_numbers` must be a whole number for each of {len(manifest):,} utterances, such as "
+                f"`manifest.groups().numbers`; got shape {groups.shape} of {groups.dtype}."
+            )
+        self.vocabulary = vocabulary
+        self.on_fault = on_fault
+        self._read = AudioReader(manifest) if reader is None else reader
+        self._texts = TextArray(utterance.text if vocabulary is not None else "" for utterance in manifest)
+        self._languages = languages
+        self._language_numbers = np.searchsorted(languages, [utterance.lang for utterance in manifest])
+        self._groups = groups.astype(np.int64)
+        self._manifest_path = manifest.path
+        self._lines = np.array(manifest.lines, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __getitem__(self, index: int) -> LoadedUtterance | Skipped:
+        index = range(len(self))[index]
+        try:
+            inputs = self._read(index)
+        except AudioError as error:
+            message = f"{self._where(index)}: {error}"
+            if self.on_fault == "skip":
+                return Skipped(message)
+            raise AudioError(message) from error
+        labels: list[int] = []
+        if self.vocabulary is not None:
+            labels = self.vocabulary.encode(self._texts[index], self._languages[self._language_numbers[index]])
+        return LoadedUtterance(inputs, labels, int(self._groups[index]), index)
+
+    def _where(self, index: int) -> str:
+        return f"utterance {index}" if self._manifest_path is None else f"{self._manifest_path}:{self._lines[index]}"
