@@ -33,9 +33,9 @@ def utterances(path: Path) -> None:
 
 def records(path: Path) -> None:
     """Lines of other programs, each checked and forgotten."""
-    from ctcdro.prepare.json_fields import read_records
+    from ctcdro.storage.json_files import scan_json_lines
 
-    for _ in read_records(path):
+    for _ in scan_json_lines(path):
         pass
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from measuring import peak_memory
-from training import make_config, write_dataset, write_wav2vec2
 
 from ctcdro.runs.config import Config
+from training import make_config, write_dataset, write_wav2vec2
 
 BATCH_DURATION = 50.0
 NUM_STEPS = 3

@@ -9,15 +9,16 @@ import re
 import subprocess
 from pathlib import Path
 
-import decoding
 import loss_cost
 import numpy as np
 import reading
 import sampler_matching
 import sampler_planning
-import scoring
 import startup
 import torch
+
+import decoding
+import scoring
 import training
 
 HERE = Path(__file__).parent

@@ -1,8 +1,7 @@
 import pytest
-from hypothesis import settings
-
 from cpu_bfloat16 import pytest_configure, pytest_runtest_setup  # noqa: F401
 from crashed_workers import pytest_sessionfinish, pytest_testnodedown  # noqa: F401
+from hypothesis import settings
 
 # The same command gives the same result: examples are drawn from a fixed seed, and no test depends on time.
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=False)

@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+from hostile_runs import STRINGS, write_hostile_runs
+from run_folders import write_evaluation, write_run
+from tones import write_dataset
 
 from ctcdro.report.page import write_report
 from ctcdro.report.read_runs import read_runs
 from ctcdro.scoring.transcripts import Prediction
-from hostile_runs import STRINGS, write_hostile_runs
-from run_folders import write_evaluation, write_run
-from tones import write_dataset
 
 pytestmark = pytest.mark.browser
 

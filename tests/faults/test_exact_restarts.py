@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass
 
 import pytest
-
 import tiny_encoders
 from exact_runs import CONTEXT, SKIPPING, Launch, make_config, outcome, write_junk
 from tones import write_dataset

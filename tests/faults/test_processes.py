@@ -9,9 +9,8 @@ import sys
 import time
 
 import pytest
-from commands import ENVIRONMENT, Command, ended, write_run
-
 import tones
+from commands import ENVIRONMENT, Command, ended, write_run
 
 SECONDS_TO_STOP = 60
 

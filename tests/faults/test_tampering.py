@@ -5,9 +5,8 @@ import random
 import shutil
 
 import pytest
-from commands import Command, ended, write_run
-
 import tones
+from commands import Command, ended, write_run
 
 NUM_DAMAGES = 12
 

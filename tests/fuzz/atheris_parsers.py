@@ -12,7 +12,6 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["ctcdro"]):
-    from ctcdro.prepare.json_fields import read_records
     from ctcdro.prepare.readers.kaldi import read_kaldi
     from ctcdro.prepare.readers.lhotse import read_lhotse
     from ctcdro.prepare.readers.nemo import read_nemo
@@ -23,7 +22,7 @@ with atheris.instrument_imports(include=["ctcdro"]):
     from ctcdro.speech.manifest import Manifest
     from ctcdro.speech.normalization import clean, paper
     from ctcdro.speech.vocabulary import Vocabulary
-    from ctcdro.storage.json_files import read_json
+    from ctcdro.storage.json_files import read_json, scan_json_lines
     from ctcdro.storage.lines import numbered_lines
     from ctcdro.sweeps.sweep_config import read_sweep
 
@@ -45,7 +44,7 @@ PREDICTION = b'{"id": "a", "lang": "ces", "text": "ahoj", "hyp_lang": null, "hyp
 # The file that each parser reads, the parser, and sound content to begin from.
 PARSERS = [
     ("a.jsonl", Manifest.read, UTTERANCE),
-    ("a.jsonl", lambda path: list(read_records(path)), UTTERANCE),
+    ("a.jsonl", lambda path: list(scan_json_lines(path)), UTTERANCE),
     ("a.jsonl", lambda path: list(read_nemo({"train": [path]})), UTTERANCE),
     ("a.jsonl", lambda path: list(read_lhotse({"train": [path]})), CUT),
     ("wav.scp", kaldi, b"u1 a.wav\n"),

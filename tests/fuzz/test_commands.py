@@ -8,10 +8,10 @@ import yaml
 from hostile import FUZZ, altered, as_json, damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from ctcdro.cli.main import main
 from run_folders import write_run
 from tones import write_dataset
+
+from ctcdro.cli.main import main
 
 FEWER = settings(FUZZ, max_examples=max(1, FUZZ.max_examples // 2))
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 import pytest
 
 from ctcdro import Manifest
-from ctcdro.prepare.json_fields import read_records
 from ctcdro.scoring.transcripts import MOST_CHARACTERS, read_predictions
 from ctcdro.speech.manifest import read_utterances
 from ctcdro.speech.normalization import PROFILES
-from ctcdro.storage.lines import LONGEST_LINE, numbered_lines
+from ctcdro.storage.json_files import scan_json_lines
+from ctcdro.storage.lines import MAX_LINE_BYTES, numbered_lines
 
 LINE = b'{"audio_filepath": "a.wav", "duration": 1.0, "text": "ahoj", "lang": "ces"}\n'
 
@@ -31,7 +31,7 @@ def holding_less_than(num_bytes):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("read", [numbered_lines, read_utterances, read_records])
+@pytest.mark.parametrize("read", [numbered_lines, read_utterances, scan_json_lines])
 def test_readers_hold_a_line_at_a_time(tmp_path, read):
     path = tmp_path / "long.jsonl"
     path.write_bytes(LINE * 5_000)
@@ -52,7 +52,7 @@ def test_a_line_without_end_is_not_held_whole(tmp_path, name):
         path.write_bytes(LINE)
         os.truncate(path, 10_000_000_000)
     refused = pytest.raises(ValueError, match=rf"{re.escape(name)}:2: a line of more than 16,777,216 bytes")
-    with holding_less_than(6 * LONGEST_LINE), refused:
+    with holding_less_than(6 * MAX_LINE_BYTES), refused:
         Manifest.read(path)
 
 

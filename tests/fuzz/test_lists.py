@@ -8,10 +8,10 @@ import pytest
 from hostile import FUZZ, altered, as_json, damaged, is_told
 from hypothesis import given
 from hypothesis import strategies as st
+from layouts import write_audio
 
 from ctcdro import Manifest
 from ctcdro.check.check import check_dataset
-from ctcdro.prepare.json_fields import read_records
 from ctcdro.prepare.prepare import SPLITS, prepare
 from ctcdro.prepare.readers.common_voice import read_common_voice
 from ctcdro.prepare.readers.fleurs import read_fleurs
@@ -21,8 +21,8 @@ from ctcdro.prepare.readers.ml_superb import read_ml_superb
 from ctcdro.prepare.readers.nemo import read_nemo
 from ctcdro.scoring.scores import PROFILES, count
 from ctcdro.scoring.transcripts import match, read_hypotheses, read_predictions, read_references, write_predictions
+from ctcdro.storage.json_files import scan_json_lines
 from ctcdro.storage.lines import numbered_lines
-from layouts import write_audio
 
 UTTERANCE = {"audio_filepath": "a.wav", "duration": 1.0, "text": "dobrý den", "lang": "ces", "id": "a1", "offset": 0.0}
 SOUND = as_json(UTTERANCE) + b"\n"
@@ -60,7 +60,7 @@ def test_lines(folder, content):
     lines = is_told(lambda: list(numbered_lines(path)), path)
     for (number, _), (following, _) in pairwise(lines or []):
         assert number < following
-    assert isinstance(list(read_records(path)), list)  # which names bad lines instead of ending at them
+    assert isinstance(list(scan_json_lines(path)), list)  # which names bad lines instead of ending at them
 
 
 @given(LINES)

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 from hostile import TEXTS, damaged
+from hostile_runs import STRINGS, write_hostile_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from ctcdro.report.table import Cell, Column, Table
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import Scores
 from ctcdro.speech.vocabulary import Vocabulary
-from hostile_runs import STRINGS, write_hostile_runs
 
 HARMLESS = [f"x{number}" for number in range(len(STRINGS))]
 

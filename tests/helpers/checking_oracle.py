@@ -6,11 +6,11 @@ from statistics import median
 from ctcdro import Utterance
 from ctcdro.check.check import num_frames
 from ctcdro.check.findings import Finding
-from ctcdro.prepare.json_fields import read_records
 from ctcdro.speech.audio import MIN_DURATION, TOLERANCE, AudioError, header
 from ctcdro.speech.manifest import group_name
 from ctcdro.speech.normalization import BIDI_CONTROLS
 from ctcdro.speech.vocabulary import Vocabulary, can_be_character, can_be_language, frames_needed
+from ctcdro.storage.json_files import scan_json_lines
 
 SPLITS = ("train", "dev", "test")
 
@@ -45,10 +45,10 @@ def find_all(folder, frame_rate, by, batch_duration, min_for_pace):
 
 def read(path, split):
     rows, faults = [], []
-    for line, record in read_records(path) if path.exists() else []:
+    for line, record in scan_json_lines(path) if path.exists() else []:
         where = f"{path}:{line}"
-        if isinstance(record, str):
-            faults.append(Finding("malformed line", "error", where, record))
+        if isinstance(record, ValueError):
+            faults.append(Finding("malformed line", "error", where, str(record)))
             continue
         try:
             utterance = Utterance.from_record(record, path.parent)

@@ -17,7 +17,7 @@ from tones import write_dataset
 
 from ctcdro.runs.config import parse_config
 from ctcdro.runs.folder import RunFolder
-from ctcdro.storage.json_files import read_lines
+from ctcdro.storage.json_files import read_log
 
 MODELS = {
     "fine-tuning": {},
@@ -60,7 +60,7 @@ def outcome(path):
     """What a run leaves behind, without the times."""
     folder = RunFolder(path)
     files = sorted(path for path in folder.model.rglob("*") if path.is_file())
-    log = [{**record, "seconds": None} for record in read_lines(folder.log)]
+    log = [{**record, "seconds": None} for record in read_log(folder.log)]
     return {path.name: path.read_bytes() for path in [*files, folder.group_weights]} | {"log": log}
 
 

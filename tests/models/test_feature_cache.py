@@ -18,7 +18,7 @@ from ctcdro.speech.audio import AudioError
 from ctcdro.speech.batch import collate
 from ctcdro.speech.dataset import SpeechDataset
 from ctcdro.speech.vocabulary import Vocabulary
-from ctcdro.storage.json_files import read_lines
+from ctcdro.storage.json_files import read_log
 from ctcdro.training.loop import train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -81,10 +81,10 @@ def test_ranks_fill_everything_whenever_each_of_them_starts(dataset, encoder, tm
 def test_a_run_with_kept_features_is_the_run_without(dataset, encoder, tmp_path):
     plain = train(config(dataset, encoder), tmp_path / "plain")
     kept = train(config(dataset, encoder, f"model.feature_cache={tmp_path / 'cache'}"), tmp_path / "kept")
-    for one, other in zip(read_lines(plain.group_weights), read_lines(kept.group_weights), strict=True):
+    for one, other in zip(read_log(plain.group_weights), read_log(kept.group_weights), strict=True):
         assert one["losses"] == pytest.approx(other["losses"], rel=1e-3)
         assert one["weights"] == pytest.approx(other["weights"], rel=1e-3)
-    seconds = [[one["audio_seconds"] for one in read_lines(run.log) if "audio_seconds" in one] for run in (plain, kept)]
+    seconds = [[one["audio_seconds"] for one in read_log(run.log) if "audio_seconds" in one] for run in (plain, kept)]
     assert seconds[0] == pytest.approx(seconds[1])
     scores = [evaluate(run.path, "test").scores.rates("cer") for run in (plain, kept)]
     assert scores[0] == pytest.approx(scores[1], abs=0.1)

@@ -11,7 +11,7 @@ import yaml
 from tones import write_dataset
 
 from ctcdro.runtime import bfloat16
-from ctcdro.storage.json_files import read_lines
+from ctcdro.storage.json_files import read_log
 
 # A process that runs these dies of an illegal instruction: always; unless AMX is avoided; never.
 DIES = f"import os; os.kill(os.getpid(), {signal.SIGILL:d})"
@@ -101,7 +101,7 @@ def test_a_run_that_cannot_use_bfloat16_ends_with_a_message_before_it_starts(tmp
 
 
 def first_loss(folder):
-    return next(read_lines(folder / "log.jsonl"))["loss"]
+    return next(read_log(folder / "log.jsonl"))["loss"]
 
 
 @pytest.mark.bfloat16

@@ -1,88 +1,118 @@
-"""Every command that writes a folder takes its lock first."""
+"""One process at a time may write to a folder."""
 
-import json
+import os
+import signal
+import subprocess
 import sys
+import threading
+import time
 
 import pytest
-import yaml
-from tones import write_dataset
 
-from ctcdro.cli.main import main
-from ctcdro.decoding.evaluate import evaluate
+from ctcdro.storage.locks import is_locked, lock_folder
+from ctcdro.storage.paths import is_empty
+
+# Locks a folder, starts a worker as `multiprocessing` does, and sleeps.
+HOLDER = """
+import os, sys, time
 from ctcdro.storage.locks import lock_folder
-
-COMMANDS = ("prepare", "synthesis", "train", "sweep")
-
-
-@pytest.fixture(scope="module")
-def lines(tmp_path_factory):
-    """The commands, without their `--out`."""
-    folder = tmp_path_factory.mktemp("base")
-    dataset = write_dataset(folder / "data", num_train=2, num_dev=2)
-    run = {"dataset": str(dataset), "model": {"encoder": "mel-small", "head": "linear"}}
-    (folder / "run.yaml").write_text(yaml.safe_dump(run))
-    settings = [{"objective": "erm"}]
-    (folder / "sweep.yaml").write_text(yaml.safe_dump({"run": run, "settings": settings, "seeds": [0]}))
-    return {
-        "prepare": ("prepare", "nemo", "--train", dataset / "train.jsonl", "--overwrite"),
-        "synthesis": ("prepare", "synthetic", "--languages", "ces", "--minutes", "0.1:0.1:0.1", "--overwrite"),
-        "train": ("train", folder / "run.yaml"),
-        "sweep": ("sweep", folder / "sweep.yaml"),
-    }
+with lock_folder(sys.argv[1]):
+    if not os.fork():
+        print(os.getpid(), flush=True)
+    time.sleep(600)
+"""
 
 
-def refusal(monkeypatch, capsys, *arguments):
-    """What a command says that ends with 2."""
-    monkeypatch.setattr(sys, "argv", ["ctcdro", *map(str, arguments)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
-    return capsys.readouterr().err
+def test_a_folder_has_one_writer_until_that_is_killed(tmp_path):
+    """A worker that outlives the killed process must not keep the lock."""
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        worker = int(holder.stdout.readline())
+        try:
+            assert is_locked(tmp_path)
+            refused = pytest.raises(ValueError, match=rf"{tmp_path.name}: another process is writing to this folder")
+            with refused, lock_folder(tmp_path):
+                pass
+            holder.kill()
+            holder.wait()
+            os.kill(worker, 0)  # it is alive
+            assert not is_locked(tmp_path)
+            with lock_folder(tmp_path):
+                assert is_locked(tmp_path)
+        finally:
+            holder.kill()
+            os.kill(worker, signal.SIGKILL)
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+def test_threads_of_one_process_keep_each_other_out(tmp_path):
+    with lock_folder(tmp_path), pytest.raises(ValueError, match="another process"), lock_folder(tmp_path):
+        pass
+    assert not is_locked(tmp_path)
 
 
-@pytest.fixture
-def out(tmp_path):
-    """A folder with files of the names that commands replace or remove."""
-    folder = tmp_path / "out"
-    folder.mkdir()
-    for name in ("train.jsonl", "dev.jsonl", "config.yaml", "sweep.yaml", f".run.json.{'0' * 32}.ctcdro-new"):
-        (folder / name).write_text("of the other process")
-    return folder
+def test_a_writer_that_waits_gets_the_folder_when_it_is_free(tmp_path):
+    order = []
+
+    def wait():
+        with lock_folder(tmp_path, wait=True):
+            order.append("second")
+
+    with lock_folder(tmp_path):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        time.sleep(0.1)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_changes_nothing_in_a_folder_that_another_process_writes(name, lines, out, monkeypatch, capsys):
-    with lock_folder(out):
-        before = contents(out)
-        said = refusal(monkeypatch, capsys, *lines[name], "--out", out)
-    assert said.splitlines()[-1] == (
-        f"ctcdro: {out}: another process is writing to this folder. Wait until it ends, or choose another one."
-    )
-    assert contents(out) == before
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_writes_through_a_link_that_stands_for_a_lock(name, lines, out, monkeypatch, capsys, tmp_path):
+def test_a_lock_that_is_a_link_is_refused_and_its_target_is_not_touched(tmp_path):
     (tmp_path / "precious").write_text("precious")
-    (out / ".lock").symlink_to(tmp_path / "precious")
-    before = contents(out)
-    assert "is a symbolic link" in refusal(monkeypatch, capsys, *lines[name], "--out", out)
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(ValueError, match=r"\.lock is a symbolic link"), lock_folder(tmp_path / "link"):
+        pass
+    (tmp_path / "hard").mkdir()
+    (tmp_path / "hard" / ".lock").hardlink_to(tmp_path / "precious")
+    with lock_folder(tmp_path / "hard"):
+        pass
     assert (tmp_path / "precious").read_text() == "precious"
-    assert contents(out) == before
 
 
-@pytest.mark.parametrize("name", ["predictions", "scores"])
-def test_an_evaluation_writes_through_no_link(name, tmp_path):
-    """A run folder of a stranger could have it replace manifests, which have the names of predictions."""
-    dataset = write_dataset(tmp_path / "data", num_train=1, num_dev=1)
-    before = contents(dataset)
-    (tmp_path / "run" / "model").mkdir(parents=True)
-    (tmp_path / "run" / name).symlink_to(dataset)
-    with pytest.raises(ValueError, match=f"{name} is a symbolic link to "):
-        evaluate(tmp_path / "run", "dev", dataset=dataset)
-    assert contents(dataset) == before
-    assert json.loads((dataset / "dev.jsonl").read_text().splitlines()[0])
+def fail_in(folder, *written):
+    with pytest.raises(ZeroDivisionError), lock_folder(folder):
+        _ = [(folder / name).touch() for name in written], 1 / 0
+
+
+def test_after_an_error_a_folder_is_gone_if_it_was_made_here_and_is_empty(tmp_path):
+    fail_in(tmp_path / "deep" / "new")
+    assert is_empty(tmp_path)
+    fail_in(tmp_path / "deep" / "new", "file")
+    assert (tmp_path / "deep" / "new" / "file").exists()
+    (tmp_path / "there").mkdir()
+    fail_in(tmp_path / "there")
+    assert (tmp_path / "there").is_dir()
+
+
+def test_two_that_fail_and_make_the_folder_again_never_hold_it_together(tmp_path):
+    """The lock file is removed with a folder of which nothing came; one must not lock a file that is gone."""
+    inside, seen, done = [], [], []
+
+    def work(number):
+        for _ in range(300):
+            try:
+                with lock_folder(tmp_path / "new", wait=bool(number % 2)):
+                    inside.append(number)
+                    seen.append(len(inside))
+                    inside.remove(number)
+                    raise ZeroDivisionError
+            except (ZeroDivisionError, ValueError, FileNotFoundError):
+                continue
+        done.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(seen) == {1}
+    assert sorted(done) == [0, 1, 2]

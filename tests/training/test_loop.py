@@ -23,7 +23,7 @@ from ctcdro.runs.config import parse_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.speech.audio import AudioError
 from ctcdro.speech.manifest import Manifest
-from ctcdro.storage.json_files import read_lines
+from ctcdro.storage.json_files import read_log
 from ctcdro.training.loop import train, train_step, validate
 from ctcdro.training.setup import finish, start
 
@@ -72,11 +72,11 @@ def test_a_run_leaves_what_it_promises(dataset, tmp_path):
     assert {"config.yaml", "run.json", "log.jsonl", "group_weights.jsonl", "vocab.json", "checkpoints", "model"} <= {
         path.name for path in (tmp_path / "run").iterdir()
     }
-    weights = list(read_lines(folder.group_weights))
+    weights = list(read_log(folder.group_weights))
     assert [record["step"] for record in weights] == list(range(1, 13))
     assert all(sum(record["weights"].values()) == pytest.approx(1, abs=1e-6) for record in weights)
     assert set(weights[0]["losses"]) == {"aaa", "bbb"}
-    epochs = [record for record in read_lines(folder.log) if "epoch" in record]
+    epochs = [record for record in read_log(folder.log) if "epoch" in record]
     assert [record["step"] for record in epochs] == [4, 8, 12]
     assert all(set(record["cer"]) == {"aaa", "bbb"} for record in epochs)
     assert len(told) == 12 + 3
@@ -173,7 +173,7 @@ def test_what_cannot_be_read_is_left_out_and_told_of(tmp_path):
     for path in sorted(data.glob("aaa-train-*.wav"))[:7]:
         path.write_bytes(b"RIFF")
     run = train(config(data, "batches.on_fault=skip", "batches.batch_duration=1.0"), tmp_path / "run")
-    told = [line for record in read_lines(run.log) for line in record.get("skipped", [])]
+    told = [line for record in read_log(run.log) for line in record.get("skipped", [])]
     assert told
     assert all("aaa-train" in line for line in told)
 
@@ -191,7 +191,7 @@ def test_a_run_without_any_readable_audio_ends_with_a_message(tmp_path):
 def test_the_learning_rate_that_is_told_is_that_of_the_step(dataset, tmp_path):
     one = config(dataset, "optimizer.schedule=linear", "optimizer.learning_rate=1.2e-3")
     run = train(one, tmp_path / "run")
-    told = [record["learning_rate"] for record in read_lines(run.log) if "learning_rate" in record]
+    told = [record["learning_rate"] for record in read_log(run.log) if "learning_rate" in record]
     assert told == pytest.approx([1e-4 * left for left in range(12, 0, -1)])
 
 
@@ -255,10 +255,10 @@ def test_a_signal_stops_the_run_after_a_step_with_a_checkpoint(dataset, tmp_path
 def test_weights_can_be_left_even_at_first(dataset, tmp_path):
     held = train(config(dataset, "objective.start_after=8"), tmp_path / "held")
     plain = train(config(dataset, "objective.name=erm"), tmp_path / "plain")
-    weights = [record["weights"]["aaa"] for record in read_lines(held.group_weights)]
+    weights = [record["weights"]["aaa"] for record in read_log(held.group_weights)]
     assert weights[:4] == [0.5] * 4
     assert 0.5 not in weights[4:]
-    losses = [[record["loss"] for record in read_lines(run.log) if "loss" in record] for run in (held, plain)]
+    losses = [[record["loss"] for record in read_log(run.log) if "loss" in record] for run in (held, plain)]
     assert losses[0][:5] == pytest.approx(losses[1][:5], rel=1e-6)
     assert losses[0][5:] != losses[1][5:]
 
@@ -307,8 +307,8 @@ def test_a_full_disk_ends_a_run_with_a_message_and_loses_nothing(dataset, tmp_pa
 @pytest.mark.parametrize("name", ["erm", "group-dro", "ctc-dro-unsmoothed"])
 def test_every_objective_trains(dataset, tmp_path, name):
     folder = train(config(dataset, f"objective.name={name}", "training.epochs=1"), tmp_path / "run")
-    weights = [record["weights"] for record in read_lines(folder.group_weights)]
-    assert all(record["losses"]["aaa"] > 0 for record in read_lines(folder.group_weights))
+    weights = [record["weights"] for record in read_log(folder.group_weights)]
+    assert all(record["losses"]["aaa"] > 0 for record in read_log(folder.group_weights))
     assert (len({tuple(one.values()) for one in weights}) == 1) == (name == "erm")
 
 
@@ -387,7 +387,7 @@ def test_a_diverged_model_is_never_the_best(dataset, tmp_path, select):
 def test_early_stopping_ends_after_epochs_that_bring_nothing(dataset, tmp_path):
     patient = config(dataset, "training.stop_after=1", "optimizer.learning_rate=1e-12", "training.epochs=9")
     folder = train(patient, tmp_path / "run")
-    epochs = [record for record in read_lines(folder.log) if "epoch" in record]
+    epochs = [record for record in read_log(folder.log) if "epoch" in record]
     assert not epochs[-1]["is_best"]
     assert all(record["is_best"] for record in epochs[:-1])
     assert len(epochs) < 9
@@ -423,7 +423,7 @@ def test_two_processes_have_the_weights_of_one(dataset, tmp_path):
     train(both, tmp_path / "one")
     done = launched(2, tmp_path / "config.yaml", tmp_path / "two")
     assert done.returncode == 0, done.stderr
-    one, two = (list(read_lines(Path(tmp_path / name / "group_weights.jsonl"))) for name in ("one", "two"))
+    one, two = (list(read_log(Path(tmp_path / name / "group_weights.jsonl"))) for name in ("one", "two"))
     assert len(one) == len(two) > 2
     for here, there in zip(one, two, strict=True):
         assert there["weights"] == pytest.approx(here["weights"], rel=1e-4)

@@ -20,7 +20,7 @@ from ctcdro.runs.folder import RunFolder
 from ctcdro.speech.dataset import SpeechDataset
 from ctcdro.speech.loader import load_batches
 from ctcdro.speech.manifest import Manifest
-from ctcdro.storage.json_files import read_lines
+from ctcdro.storage.json_files import read_log
 from ctcdro.training.loop import train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -100,7 +100,7 @@ def test_every_step_has_its_own_dropout_and_masks(make_config, tmp_path):
     """Where nothing is learned, the loss of the only utterance still changes from step to step."""
     alone = write_dataset(tmp_path / "dataset", languages=["aaa"], num_train=1, num_dev=1)
     config = make_config("fine-tuning", f"dataset={alone}", "optimizer.learning_rate=1e-12", "training.epochs=1")
-    losses = [record["losses"]["aaa"] for record in read_lines(train(config, tmp_path / "run").group_weights)]
+    losses = [record["losses"]["aaa"] for record in read_log(train(config, tmp_path / "run").group_weights)]
     assert len(set(losses)) == 3
 
 
@@ -146,7 +146,7 @@ def test_files_that_any_process_skips_are_in_the_log(of_two_processes):
     sampler = LengthMatchedBatchSampler(manifest.durations, numbers, config.batches.batch_duration, seed=config.seed)
     ranks = [endless(sampler, rank) for rank in range(2)]
     num_differing = 0
-    for record in (record for record in read_lines(RunFolder(folder / "run").log) if "loss" in record):
+    for record in (record for record in read_log(RunFolder(folder / "run").log) if "loss" in record):
         skipped = []
         for rank in ranks:
             for _ in range(2):  # batches of a step

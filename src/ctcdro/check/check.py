@@ -23,8 +23,8 @@ from ..runtime.progress import Track, untracked
 from ..runtime.threads import map_in_threads
 from ..speech.audio import MIN_DURATION, TOLERANCE, AudioError, AudioHeader, header, read_audio
 from ..speech.normalization import BIDI_CONTROLS
-from ..speech.utterance import LONGEST
 from ..speech.vocabulary import Vocabulary, can_be_character, frames_needed
+from ..storage.json_fields import MAX_SECONDS
 from ..storage.paths import PathLike
 from ..synthetic.voices import likely_code
 from .findings import Finding, Findings, Report, Severity
@@ -277,7 +277,7 @@ def num_frames(duration: float, frame_rate: float) -> int:
         49
     """
     # A whole number of hops may come out as a hair less.
-    return max(0, math.floor((min(duration, LONGEST) - MIN_DURATION) * frame_rate + 1e-6) + 1)
+    return max(0, math.floor((min(duration, MAX_SECONDS) - MIN_DURATION) * frame_rate + 1e-6) + 1)
 
 
 def _about_audio(placed: _Compared, known: Known, decode: bool, num_threads: int | None, track: Track) -> Findings:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..prepare.duplicates import Digest, Repeated, Repetitions, digest
-from ..prepare.json_fields import read_records
 from ..prepare.prepare import SPLITS
 from ..prepare.statistics import LanguageTotals, Pace, PaceSample
 from ..speech.manifest import group_name
 from ..speech.utterance import Utterance
 from ..speech.vocabulary import can_be_language
+from ..storage.json_files import scan_json_lines
 from .findings import Finding, Findings
 
 
@@ -64,10 +64,10 @@ class Part:
         if self._stamp_now() != self._stamp:
             raise ValueError(f"{self.path}: changed while it was being read. Wait until it is written, and try again.")
         folder = str(self.path.parent)
-        for line, record in read_records(self.path) if self.is_there else ():
+        for line, record in scan_json_lines(self.path) if self.is_there else ():
             try:
-                if isinstance(record, str):
-                    raise ValueError(record)
+                if isinstance(record, ValueError):
+                    raise record
                 utterance = Utterance.from_record(record, folder)
                 if not can_be_language(utterance.lang):
                     raise ValueError(f"`lang` must have no spaces or brackets, got {utterance.lang!r:.60}")

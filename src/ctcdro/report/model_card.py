@@ -11,7 +11,7 @@ from ..runs.folder import RunFolder, is_number, read_about
 from ..scoring.formatting import format_percent
 from ..scoring.scores import read_scores
 from ..speech.vocabulary import Vocabulary
-from ..storage.json_files import read_lines
+from ..storage.json_files import read_log
 
 LIMITS = """## Limits
 
@@ -102,7 +102,7 @@ def _results(folder: RunFolder) -> str:
 
 def _weights(folder: RunFolder) -> str:
     last = None
-    for last in read_lines(folder.group_weights):  # noqa: B007
+    for last in read_log(folder.group_weights):  # noqa: B007
         pass
     if last is None:
         return ""

@@ -22,7 +22,7 @@ from ..scoring.scores import Counts, Scores, count, read_scores
 from ..scoring.transcripts import Prediction, read_predictions
 from ..speech.manifest import Manifest
 from ..speech.utterance import Utterance
-from ..storage.json_files import read_json, read_lines
+from ..storage.json_files import read_json, read_log
 from ..storage.paths import PathLike
 from .paper_results import MODELS, set_of
 
@@ -215,7 +215,7 @@ def _evaluate(path: Path, split: str) -> str:
 def _weights(folder: RunFolder) -> Weights:
     steps: list[int] = []
     groups: dict[str, list[float]] = {}
-    for number, record in enumerate(read_lines(folder.group_weights), start=1):
+    for number, record in enumerate(read_log(folder.group_weights), start=1):
         own = record.get("weights")
         if (
             not (own and isinstance(own, dict) and all(map(is_number, own.values())) and is_number(record.get("step")))
@@ -232,7 +232,7 @@ def _weights(folder: RunFolder) -> Weights:
 def _pace(folder: RunFolder, about: dict[str, Any]) -> Pace:
     steps = [
         (record["audio_seconds"], record["seconds"])
-        for record in read_lines(folder.log)
+        for record in read_log(folder.log)
         if is_number(record.get("audio_seconds")) and is_number(record.get("seconds"))
     ]
     seconds = about.get("seconds", steps[-1][1] if steps else None)

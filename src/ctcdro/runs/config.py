@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from ..runtime.extras import extra
 from ..storage.atomic import atomic_write
-from ..storage.json_files import MOST_LEVELS, parse_json
+from ..storage.json_files import parse_json
 from ..storage.paths import PathLike
 
 with extra("train", "A configuration file"):
@@ -24,6 +24,7 @@ with extra("train", "A configuration file"):
     from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 # Of a configuration. The largest sweeps have some hundreds.
+MOST_LEVELS = 100
 MOST_VALUES = 10_000
 MOST_CHARACTERS = 1_000_000
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..storage.atomic import atomic_write
-from ..storage.json_files import read_json, read_lines
+from ..storage.json_files import read_json, read_log
 from ..storage.paths import PathLike
 
 PACKAGES = ("ctcdro", "torch", "numpy", "transformers", "accelerate", "peft", "soundfile", "soxr")
@@ -92,7 +92,7 @@ def is_number(value: Any) -> bool:
 
 def forget_after(path: Path, step: int) -> None:
     """Removes lines of steps after this one, which are about to be done again."""
-    records = list(read_lines(path))
+    records = list(read_log(path))
     for record in records:
         if not is_number(record.get("step")):
             raise ValueError(f"{path}: expected a step on each line; got {record!r:.60}. Mend or remove it.")

@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..storage.atomic import atomic_write
-from ..storage.json_files import parse_json
+from ..storage.json_fields import check_text
+from ..storage.json_files import read_json_lines
 from ..storage.lines import numbered_lines
 from ..storage.paths import PathLike
 
+Line = TypeVar("Line")
 Read = TypeVar("Read")
 
 # Of a text: hours of speech. The time it takes to count edits grows with the square, and a line can have millions.
@@ -180,7 +182,10 @@ def _with_language(transcript: Transcript, lang: str | None) -> Transcript:
 def _read(path: PathLike, of_record: Callable[[Any], Transcript]) -> list[Transcript]:
     """The transcripts of a file in any of the forms; `of_record` reads a JSON object."""
     form = _form(path)
-    read = _read_json(path, of_record) if form == "json" else _read_lines(path, _of_trn if form == "trn" else _of_kaldi)
+    if form == "json":
+        read = _read_json(path, of_record)
+    else:
+        read = _parse_lines(path, numbered_lines(path), _of_trn if form == "trn" else _of_kaldi)
     first: dict[str, str] = {}
     transcripts = []
     for number, transcript in read:
@@ -208,23 +213,16 @@ def _form(path: PathLike) -> str:
 
 
 def _read_json(path: PathLike, of_record: Callable[[Any], Read]) -> list[tuple[int, Read]]:
-    def of_line(text: str) -> Read:
-        try:
-            record = parse_json(text)
-        except ValueError as error:
-            raise ValueError(f"not a JSON object on one line ({error})") from error
-        if not isinstance(record, dict):
-            raise ValueError("not a JSON object on one line")
-        return of_record(record)
-
-    return _read_lines(path, of_line)
+    return _parse_lines(path, read_json_lines(path), of_record)
 
 
-def _read_lines(path: PathLike, of_line: Callable[[str], Read]) -> list[tuple[int, Read]]:
+def _parse_lines(
+    path: PathLike, lines: Iterable[tuple[int, Line]], of_line: Callable[[Line], Read]
+) -> list[tuple[int, Read]]:
     found = []
-    for number, text in numbered_lines(path):
+    for number, line in lines:
         try:
-            found.append((number, of_line(text)))
+            found.append((number, of_line(line)))
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}:{number}: {error}") from error
     return found
@@ -272,8 +270,6 @@ def _field(record: Any, name: str) -> Any:
 
 
 def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
-    if not isinstance(value, str) or not (value or may_be_empty):
-        expected = "text" if may_be_empty else "text, and not empty"
-        raise ValueError(f"`{name}` must be {expected}, got {value!r:.60}")
+    check_text(name, value, may_be_empty=may_be_empty)
     if len(value) > MOST_CHARACTERS:
         raise ValueError(f"`{name}` must have at most {MOST_CHARACTERS:,} characters, got {len(value):,}")

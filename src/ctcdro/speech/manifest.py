@@ -12,7 +12,6 @@ the order of the data.
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..storage.atomic import atomic_write
-from ..storage.json_files import parse_json
-from ..storage.lines import numbered_lines
+from ..storage.json_fields import shorten
+from ..storage.json_files import json_line, read_json_lines
 from ..storage.paths import PathLike, escapes_folder
-from .utterance import Utterance, _shown
+from .utterance import Utterance
 
 GROUP_SEPARATOR = "/"
 
@@ -150,7 +149,7 @@ def group_name(utterance: Utterance, by: Sequence[str]) -> str:
     values = [utterance.value(name) for name in by]
     for name, value in zip(by, values, strict=True):
         if not isinstance(value, str) or not value:
-            raise ValueError(f"`{name}` must be text, to group by it; got {_shown(value)}.")
+            raise ValueError(f"`{name}` must be text, to group by it; got {shorten(value)}.")
         if len(by) > 1 and GROUP_SEPARATOR in value:
             raise ValueError(f"`{name}` must have no {GROUP_SEPARATOR!r}, to group by it; got {value!r}.")
     return GROUP_SEPARATOR.join(values)
@@ -172,8 +171,7 @@ def manifest_line(utterance: Utterance, folder: Path) -> str:
     else:
         above = _named_from(folder, os.getcwd(), above)
         audio = name if above == os.curdir else posixpath.join(above, name)
-    record = utterance.to_record() | {"audio_filepath": audio}
-    return json.dumps(record, ensure_ascii=False) + "\n"
+    return json_line(utterance.to_record() | {"audio_filepath": audio})
 
 
 @lru_cache(maxsize=1024)  # since many files are in few folders
@@ -186,17 +184,13 @@ def _named_from(folder: Path, working: str, path: str) -> str:
 
 
 def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:
-    """Reads a manifest utterance by utterance, with the line of each; blank lines are passed over.
+    """Reads a manifest utterance by utterance, with the line number of each; blank lines are skipped.
 
     Raises:
-        ValueError: naming the file, the line and the field where something is wrong.
+        ValueError: names the file, the line and the invalid field.
     """
     folder = os.path.dirname(path)
-    for number, text in numbered_lines(path):
-        try:
-            record = parse_json(text)
-        except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}:{number}: not a JSON object on one line ({error})") from error
+    for number, record in read_json_lines(path):
         try:
             utterance = Utterance.from_record(record, folder)
         except ValueError as error:

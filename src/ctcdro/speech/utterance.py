@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from numbers import Real
 from typing import Any
 
+from ..storage.json_fields import MAX_SECONDS, check_seconds, check_text, shorten
 from ..storage.paths import PathLike, resolve_audio_path
-
-LONGEST = 1e9
-"""Seconds; what is longer is no audio, and sums and squares of it would not be finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +36,17 @@ class Utterance:
         if type(self.audio_filepath) is not str and isinstance(self.audio_filepath, os.PathLike):
             object.__setattr__(self, "audio_filepath", os.fspath(self.audio_filepath))
         for name in ("audio_filepath", "text", "lang"):
-            _check_text(name, getattr(self, name), may_be_empty=name == "text")
+            check_text(name, getattr(self, name), may_be_empty=name == "text")
         for name in ("id", "corpus", "speaker"):
             if getattr(self, name) is not None:
-                _check_text(name, getattr(self, name))
+                check_text(name, getattr(self, name))
         if self.extra and (hidden := sorted(set(_KNOWN_FIELDS) & set(self.extra))):
             raise ValueError(f"`extra` must have other fields than those of an utterance, got {', '.join(hidden)}")
         for name in ("duration", "offset"):
             value = getattr(self, name)
-            if type(value) is float and 0 < value < LONGEST:  # as good as always
-                continue
-            seconds = _checked_seconds(name, value, may_be_zero=name == "offset")
-            object.__setattr__(self, name, seconds)  # a float, since numpy's numbers cannot be written as JSON
+            if type(value) is not float or not 0 < value < MAX_SECONDS:  # which is rare, and takes time
+                seconds = check_seconds(name, value, may_be_zero=name == "offset")
+                object.__setattr__(self, name, seconds)  # a float, since numpy's numbers cannot be written as JSON
 
     @classmethod
     def from_record(cls, record: Any, folder: PathLike = "") -> Utterance:
@@ -64,7 +59,7 @@ class Utterance:
             ValueError: naming the field that is missing or wrong, or a file that the manifest may not name.
         """
         if not isinstance(record, dict):
-            raise ValueError(f"expected an object with the fields of an utterance, got {_shown(record)}")
+            raise ValueError(f"expected an object with the fields of an utterance, got {shorten(record)}")
         for name in ("audio_filepath", "duration", "text", "lang"):
             if name not in record:
                 raise ValueError(f"`{name}` is missing (found: {', '.join(record) or 'no fields':.200})")
@@ -91,33 +86,3 @@ class Utterance:
 
 
 _KNOWN_FIELDS = tuple(known.name for known in fields(Utterance) if known.name != "extra")
-
-
-def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
-    if not isinstance(value, str) or not (value or may_be_empty):
-        expected = "text" if may_be_empty else "text, and not empty"
-        raise ValueError(f"`{name}` must be {expected}, got {_shown(value)}")
-    if value.isascii():
-        return
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"`{name}` must be text that UTF-8 can hold, got {_shown(value)}") from error
-
-
-def _checked_seconds(name: str, value: Any, may_be_zero: bool) -> float:
-    try:
-        seconds = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    except OverflowError:
-        seconds = math.inf
-    if not (0 < seconds < LONGEST or (may_be_zero and seconds == 0)):
-        too_long = f", and less than {LONGEST:g}" if LONGEST <= seconds < math.inf else ""
-        raise ValueError(
-            f"`{name}` must be {'zero or more' if may_be_zero else 'positive'} seconds{too_long}, got {_shown(value)}"
-        )
-    return seconds
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -1,6 +1,6 @@
-"""Files and folders that appear whole: under their names only once all of their content is on disk.
+"""Atomic writes: a file or folder appears under its name only once all of its content is on disk.
 
-Content is flushed before the rename, and the parent folder after it. Only `atomic_write_bytes` does not flush.
+Content is flushed to disk before the rename, and the parent folder after it. Only `atomic_write_bytes` does not flush.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEFTOVER = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{32}}(?P<end>{re.escape(UNFINI
 
 @contextmanager
 def atomic_write(path: PathLike) -> Iterator[IO[str]]:
-    """A UTF-8 text file to write to, which takes its name only when all is written; on an error nothing is left.
+    """Opens a UTF-8 text file that appears under its name when the block ends; after an error nothing is left.
 
     Example:
         >>> import tempfile
@@ -35,28 +35,29 @@ def atomic_write(path: PathLike) -> Iterator[IO[str]]:
         ...     Path(folder, "notes.txt").read_text(encoding="utf-8")
         'řeč'
     """
-    with _taking_its_name_last(path) as unfinished, _text_file(unfinished) as file:
+    with atomic_write_many([path]) as [file]:
         yield file
 
 
 @contextmanager
 def atomic_write_many(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
-    """UTF-8 text files to write to at the same time, which take their names, one after the other, only when all are
-    written; on an error none does, and nothing is left. A file that the caller has closed by then is thrown away.
+    """Opens UTF-8 text files that appear under their names, one after the other, when the block ends.
+
+    After an error none appears, and nothing is left. A file that the caller has closed by then is discarded.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with atomic_write_many([Path(folder, "a.txt"), Path(folder, "b.txt")]) as (one, other):
-        ...         _ = one.write("řeč")
-        ...         other.close()
+        ...     with atomic_write_many([Path(folder, "a.txt"), Path(folder, "b.txt")]) as (first, second):
+        ...         _ = first.write("řeč")
+        ...         second.close()
         ...     os.listdir(folder)
         ['a.txt']
     """
     names = [(_unfinished(path), Path(path)) for path in paths]
     try:
         with ExitStack() as stack:
-            files = [stack.enter_context(_text_file(unfinished)) for unfinished, _ in names]
+            files = [stack.enter_context(_open_text(unfinished)) for unfinished, _ in names]
             yield files
             wanted = [name for name, file in zip(names, files, strict=True) if not file.closed]
         for unfinished, _ in wanted:  # reports a full disk before any file is renamed
@@ -76,8 +77,44 @@ def atomic_write_bytes(path: PathLike, content: bytes) -> None:
     It is not flushed to disk, which would take ten times as long for many small files. A power failure may truncate the
     file: callers must check its size, and be able to write it again.
     """
-    with _taking_its_name_last(path, flush=False) as unfinished:
+    unfinished = _unfinished(path)
+    try:
         unfinished.write_bytes(content)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(folder: PathLike) -> Iterator[Path]:
+    """Makes a temporary folder to write to. It replaces `folder` when the block ends.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as parent:
+        ...     with atomic_folder(Path(parent, "notes")) as unfinished:
+        ...         _ = (unfinished / "a.txt").write_text("a")
+        ...     os.listdir(parent), os.listdir(Path(parent, "notes"))
+        (['notes'], ['a.txt'])
+    """
+    folder = Path(os.path.abspath(folder))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = _unfinished(folder)
+    replaced = unfinished.with_suffix(REPLACED)
+    unfinished.mkdir()
+    try:
+        yield unfinished
+        for path in (*unfinished.rglob("*"), unfinished):
+            flush_to_disk(path)
+        if os.path.lexists(folder):
+            folder.rename(replaced)  # a folder cannot be replaced in one step
+        unfinished.rename(folder)
+        flush_to_disk(folder.parent)
+    finally:
+        if os.path.lexists(replaced) and not os.path.lexists(folder):
+            replaced.rename(folder)
+        _remove(unfinished)
+        _remove(replaced)
 
 
 def flush_to_disk(path: PathLike) -> None:
@@ -92,58 +129,13 @@ def flush_to_disk(path: PathLike) -> None:
         os.close(descriptor)
 
 
-@contextmanager
-def _taking_its_name_last(path: PathLike, flush: bool = True) -> Iterator[Path]:
-    unfinished = _unfinished(path)
-    try:
-        yield unfinished
-        if flush:
-            flush_to_disk(unfinished)
-        os.replace(unfinished, path)
-        if flush:
-            flush_to_disk(Path(path).parent)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
 def _unfinished(path: PathLike) -> Path:
     path = Path(path)
     return path.with_name(f".{path.name}.{uuid4().hex}{UNFINISHED}")  # process ids may be equal on two machines
 
 
-def _text_file(path: Path) -> IO[str]:
+def _open_text(path: Path) -> IO[str]:
     return open(path, "w", encoding="utf-8", newline="\n")
-
-
-@contextmanager
-def atomic_folder(folder: PathLike) -> Iterator[Path]:
-    """A temporary folder to write to. It replaces `folder` once all of its content is on disk.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     with atomic_folder(Path(parent, "notes")) as unfinished:
-        ...         _ = (unfinished / "a.txt").write_text("a")
-        ...     os.listdir(parent), os.listdir(Path(parent, "notes"))
-        (['notes'], ['a.txt'])
-    """
-    folder = Path(os.path.abspath(folder))
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished, old = (folder.with_name(f".{folder.name}.{uuid4().hex}{end}") for end in (UNFINISHED, REPLACED))
-    unfinished.mkdir()
-    try:
-        yield unfinished
-        for path in (*unfinished.rglob("*"), unfinished):
-            flush_to_disk(path)
-        if os.path.lexists(folder):
-            folder.rename(old)  # a folder cannot be replaced in one step
-        unfinished.rename(folder)
-        flush_to_disk(folder.parent)
-    finally:
-        if os.path.lexists(old) and not os.path.lexists(folder):
-            old.rename(folder)
-        _remove(unfinished)
-        _remove(old)
 
 
 def _remove(path: Path) -> None:

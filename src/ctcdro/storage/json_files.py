@@ -1,4 +1,8 @@
-"""JSON files and JSON lines, from untrusted sources as well."""
+"""JSON files and JSON lines.
+
+Every JSON value of this package is parsed by `parse_json`, so errors have one form. A file has at most `MAX_BYTES`, and
+a line the limit of `lines.py`: untrusted input cannot exhaust the memory.
+"""
 
 from __future__ import annotations
 
@@ -13,72 +17,44 @@ from .atomic import atomic_write
 from .lines import numbered_bytes
 from .paths import PathLike
 
-# Of JSON. Python ends where a thousand calls are within each other; so deep, a value could be read and not be shown.
-MOST_LEVELS = 100
+MAX_BYTES = 2**24
 
-# Bytes per JSON file, and values in it: an empty object takes three bytes in a file and 72 in memory.
-LARGEST_JSON = 2**24
-MOST_VALUES = 1_000_000
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str) -> Any:
-    """The value that a text has in JSON.
-
-    It has at most `MOST_VALUES` values, counted by brackets and commas, including those within strings.
+    """Parses JSON.
 
     Example:
         >>> parse_json('{"a": [1, null]}')
         {'a': [1, None]}
-        >>> parse_json('"' + chr(92) + 'ud800"')
-        Traceback (most recent call last):
-        ValueError: text with half of a character, which no file can hold
 
     Raises:
-        ValueError: saying why there is none; also where others could read it and could not go on with it.
+        ValueError: if the text is not JSON, is nested too deeply, or has half of a surrogate pair, which could be
+            read but not be written again.
     """
-    if text.count("[") + text.count("{") + text.count(",") > MOST_VALUES:
-        raise ValueError(f"more than {MOST_VALUES:,} values")
     try:
         value = json.loads(text)
     except RecursionError as error:
-        raise ValueError(f"more than {MOST_LEVELS} levels of lists and objects") from error
-    if text.count("[") + text.count("{") > MOST_LEVELS and _num_levels(value) > MOST_LEVELS:
-        raise ValueError(f"more than {MOST_LEVELS} levels of lists and objects")
-    if _PERHAPS_HALF.search(text):
+        raise ValueError("nested too deeply") from error
+    if _SURROGATE.search(text):
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            raise ValueError("text with half of a character, which no file can hold") from error
+            raise ValueError("text with half of a surrogate pair, which UTF-8 cannot represent") from error
     return value
 
 
-_PERHAPS_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-def _num_levels(value: Any) -> int:
-    """Level by level, since calls within calls are what a deep value has no room for."""
-    number, level = 0, [value]
-    while level:
-        number += 1
-        level = [
-            inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-        ]
-    return number - 1
-
-
 def read_json(path: PathLike) -> Any:
-    """The value in a file of JSON.
+    """Reads a JSON file.
 
     Raises:
-        ValueError: naming the file, if it holds something else, or has more than `LARGEST_JSON` bytes.
+        ValueError: names the file if it is not JSON, or has more than `MAX_BYTES`.
     """
     with open(path, "rb") as file:
-        content = file.read(LARGEST_JSON + 1)
-    if len(content) > LARGEST_JSON:
-        raise ValueError(f"{os.fspath(path)}: larger than {LARGEST_JSON:,} bytes, so it is not read. Remove it.")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"{os.fspath(path)}: larger than {MAX_BYTES:,} bytes, so it is not read. Remove it.")
     try:
         return parse_json(content.decode())
     except ValueError as error:
@@ -86,31 +62,75 @@ def read_json(path: PathLike) -> Any:
 
 
 def write_json(path: Path, record: Any) -> None:
-    """Writes a record, whole or not at all."""
+    """Writes a JSON file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         json.dump(record, file, ensure_ascii=False, indent=2)
         file.write("\n")
 
 
+def json_line(record: Any) -> str:
+    """One line of JSON, with its line end.
+
+    Example:
+        >>> json_line({"text": "řeč"})
+        '{"text": "řeč"}\\n'
+    """
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
 def append_line(path: Path, record: Any) -> None:
-    """Adds a record as one line."""
+    """Appends a record to a file of JSON lines."""
     with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        file.write(json_line(record))
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a file of lines; a last line that broke off is left out.
+def scan_json_lines(path: PathLike) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    """Reads JSON lines, also if some are invalid.
+
+    Returns:
+        The number of each line that is not blank, and its object, or the error that says why it has none.
+    """
+    for number, line in numbered_bytes(path):
+        record: dict[str, Any] | ValueError
+        try:
+            record = _parse_line(line)
+        except ValueError as error:
+            record = error.with_traceback(None)
+        yield number, record
+
+
+def read_json_lines(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Reads JSON lines.
+
+    Returns:
+        The number of each line that is not blank, and its object.
 
     Raises:
-        ValueError: naming the file and a line that holds something else.
+        ValueError: names the file and the first line that is not a JSON object.
     """
+    for number, record in scan_json_lines(path):
+        if isinstance(record, ValueError):
+            raise ValueError(f"{os.fspath(path)}:{number}: {record}") from record
+        yield number, record
+
+
+def read_log(path: Path) -> Iterator[dict[str, Any]]:
+    """Reads the records of a log up to the first invalid line, which a killed process may have left unfinished."""
     if path.exists():
-        for number, line in numbered_bytes(path):
-            try:
-                record = parse_json(line.decode())
-            except ValueError:
+        for _, record in scan_json_lines(path):
+            if isinstance(record, ValueError):
                 return
-            if not isinstance(record, dict):
-                raise ValueError(f"{path}:{number}: expected an object; got {record!r:.60}.")
             yield record
+
+
+def _parse_line(line: bytes) -> dict[str, Any]:
+    try:
+        record = parse_json(line.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text ({error.reason})") from error
+    except ValueError as error:
+        raise ValueError(f"not a JSON object on one line ({error})") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"not a JSON object on one line (got {record!r:.60})")
+    return record

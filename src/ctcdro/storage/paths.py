@@ -1,14 +1,9 @@
-"""Which files the lists that we are given may name.
+"""Audio files that manifests may name.
 
-A list from somebody else could name any file of yours: its audio would be trained on, and be in a report for all to
-hear. What is allowed is told by the environment variable CTCDRO_AUDIO:
-
-    absolute    the default: files below the folder of the list, and absolute paths, as `ctcdro prepare` writes them for
-                corpora that stay where they are; no relative path leads out of the folder
-    inside      only files below the folder of the list, symbolic links followed: for lists of people you do not know
-    anywhere    everything
-
-Only names are looked at, unless `inside` is asked for.
+An untrusted manifest could name any file of yours, whose audio would then be trained on and shown in a report. A
+relative path must therefore stay below the folder of its manifest. Absolute paths, as `ctcdro prepare` writes them for
+corpora that stay where they are, are allowed, unless the environment variable CTCDRO_AUDIO is set to `inside`: then all
+files must be below the folder, with symbolic links followed.
 """
 
 from __future__ import annotations
@@ -19,40 +14,33 @@ from typing import TypeAlias
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-
 VARIABLE = "CTCDRO_AUDIO"
-ALLOWED = ("absolute", "inside", "anywhere")
 
 
 def resolve_audio_path(path: str, folder: PathLike) -> str:
-    """Where a list in a folder says that a file is.
+    """The path of an audio file that a manifest in `folder` names.
 
     Example:
         >>> resolve_audio_path("clips/a.wav", "set1"), resolve_audio_path("/data/a.wav", "set1")
         ('set1/clips/a.wav', '/data/a.wav')
         >>> resolve_audio_path("../a.wav", "set1")
         Traceback (most recent call last):
-        ValueError: '../a.wav' leads out of the folder of the list that names it; ...
+        ValueError: '../a.wav' leads out of the folder of the manifest; write it as an absolute path
 
     Raises:
-        ValueError: if the list may not name it.
+        ValueError: if the manifest may not name it.
     """
-    allowed = os.environ.get(VARIABLE, ALLOWED[0])
-    if allowed not in ALLOWED:
-        raise ValueError(f"{VARIABLE} must be one of {', '.join(ALLOWED)}; got {allowed!r}.")
-    place = os.path.join(folder, path)
-    if allowed == "inside":
+    allowed = os.environ.get(VARIABLE, "")
+    if allowed not in ("", "inside"):
+        raise ValueError(f"{VARIABLE} must be unset or `inside`; got {allowed!r}.")
+    resolved = os.path.join(folder, path)
+    if allowed:
         top = os.path.realpath(folder)
-        if os.path.commonpath([top, os.path.realpath(place)]) != top:
-            raise ValueError(
-                f"{path!r:.60} is not below the folder of the list that names it, as {VARIABLE}=inside asks"
-            )
-    elif allowed == "absolute" and ".." in path and escapes_folder(path) and not os.path.isabs(path):
-        raise ValueError(
-            f"{path!r:.60} leads out of the folder of the list that names it; write it as an absolute path, or set "
-            f"{VARIABLE}=anywhere if you trust the list"
-        )
-    return place
+        if os.path.commonpath([top, os.path.realpath(resolved)]) != top:
+            raise ValueError(f"{path!r:.60} is not below the folder of the manifest, as {VARIABLE}=inside requires")
+    elif ".." in path and escapes_folder(path) and not os.path.isabs(path):
+        raise ValueError(f"{path!r:.60} leads out of the folder of the manifest; write it as an absolute path")
+    return resolved
 
 
 def escapes_folder(path: str) -> bool:

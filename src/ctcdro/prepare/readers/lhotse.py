@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...speech.utterance import LONGEST
+from ...storage.json_fields import MAX_SECONDS, check_seconds, optional_seconds, optional_text
+from ...storage.json_files import scan_json_lines
 from ...storage.paths import PathLike
-from ..json_fields import read_records, seconds_of, text_of
 from ..prepare import Dropped, Listed
 from ..tsv import audio_path
 
@@ -33,10 +33,10 @@ def read_lhotse(
         with_supervisions: list[Path] = []
         for path in map(Path, several):
             has_supervisions = False
-            for number, record in read_records(path):
+            for number, record in scan_json_lines(path):
                 where = f"{path}:{number}"
-                if isinstance(record, str):
-                    yield Dropped(split, lang or "", where, "malformed line", record)
+                if isinstance(record, ValueError):
+                    yield Dropped(split, lang or "", where, "malformed line", str(record))
                 elif "sources" in record:
                     recordings[str(record.get("id"))] = _recording(record, where, path.parent)
                 elif "recording_id" in record:
@@ -47,8 +47,8 @@ def read_lhotse(
                 with_supervisions.append(path)
         # Read again, since their recordings may come after them, and there may be too many to keep.
         for path in with_supervisions:
-            for number, record in read_records(path):
-                if not isinstance(record, str) and "sources" not in record and "recording_id" in record:
+            for number, record in scan_json_lines(path):
+                if not isinstance(record, ValueError) and "sources" not in record and "recording_id" in record:
                     recording = recordings.get(str(record["recording_id"]))
                     yield _of_supervision(record, recording, 0.0, split, f"{path}:{number}", lang, corpus)
 
@@ -86,7 +86,7 @@ def _of_cut(
     if (
         not (isinstance(record, dict) and "sources" in record)
         or not (isinstance(supervisions, list) and supervisions and all(isinstance(one, dict) for one in supervisions))
-        or not (isinstance(start, int | float) and 0 <= start < LONGEST)
+        or not (isinstance(start, int | float) and 0 <= start < MAX_SECONDS)
     ):
         detail = f"expected a cut of one recording, with supervisions; found {', '.join(cut):.200}"
         yield Dropped(split, lang or "", where, "malformed line", detail, str(cut.get("id")))
@@ -109,8 +109,8 @@ def _of_supervision(
     id = None
     language = lang or ""
     try:
-        id = text_of(supervision, "id")
-        language = text_of(supervision, "language") or language
+        id = optional_text(supervision, "id")
+        language = optional_text(supervision, "language") or language
         if not language:
             raise ValueError("`language` is missing; --lang gives one to all")
         if recording is None:
@@ -122,14 +122,14 @@ def _of_supervision(
         return Listed(
             split=split,
             audio=recording.path,
-            text=text_of(supervision, "text") or "",
+            text=optional_text(supervision, "text") or "",
             lang=language,
             where=where,
             id=id,
             corpus=corpus,
-            speaker=text_of(supervision, "speaker"),
-            offset=seconds_of({"start": start + (supervision.get("start") or 0)}, "start") or 0.0,
-            duration=seconds_of(supervision, "duration"),
+            speaker=optional_text(supervision, "speaker"),
+            offset=check_seconds("start", start + (supervision.get("start") or 0), may_be_zero=True),
+            duration=optional_seconds(supervision, "duration"),
         )
     except (ValueError, TypeError, OverflowError) as error:
         return Dropped(split, language, where, "malformed line", str(error), id)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...storage.json_fields import optional_seconds, optional_text
+from ...storage.json_files import scan_json_lines
 from ...storage.paths import PathLike
-from ..json_fields import read_records, seconds_of, text_of
 from ..prepare import Dropped, Listed
 from ..tsv import audio_path
 
@@ -29,10 +30,10 @@ def read_nemo(
     for split, several in manifests.items():
         for path in map(Path, several):
             folder = path.parent
-            for number, record in read_records(path):
+            for number, record in scan_json_lines(path):
                 where = f"{path}:{number}"
-                if isinstance(record, str):
-                    yield Dropped(split, lang or "", where, "malformed line", record)
+                if isinstance(record, ValueError):
+                    yield Dropped(split, lang or "", where, "malformed line", str(record))
                     continue
                 if "shard_id" in record:
                     raise ValueError(f"{where}: a manifest of audio in archives; unpack them, and name the files.")
@@ -45,21 +46,21 @@ def read_nemo(
 def _listed(
     record: dict[str, Any], split: str, where: str, folder: Path, lang: str | None, lang_field: str, text_field: str
 ) -> Listed:
-    audio = text_of(record, "audio_filepath")
+    audio = optional_text(record, "audio_filepath")
     if audio is None:
         raise ValueError(f"`audio_filepath` is missing (found: {', '.join(record):.200})")
-    language = text_of(record, lang_field) or lang
+    language = optional_text(record, lang_field) or lang
     if language is None:
         raise ValueError(f"`{lang_field}` is missing (found: {', '.join(record):.200}); --lang gives one to all")
     return Listed(
         split=split,
         audio=audio_path(audio, folder),
-        text=text_of(record, text_field) or "",
+        text=optional_text(record, text_field) or "",
         lang=language,
         where=where,
-        id=text_of(record, "id"),
-        corpus=text_of(record, "corpus"),
-        speaker=text_of(record, "speaker"),
-        offset=seconds_of(record, "offset", 0.0) or 0.0,
-        duration=seconds_of(record, "duration"),
+        id=optional_text(record, "id"),
+        corpus=optional_text(record, "corpus"),
+        speaker=optional_text(record, "speaker"),
+        offset=optional_seconds(record, "offset") or 0.0,
+        duration=optional_seconds(record, "duration"),
     )

@@ -1,0 +1,74 @@
+"""Checks of the fields of a record: text, and seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+MAX_SECONDS = 1e9
+"""Longer audio does not exist, and sums and squares of it would not be finite."""
+
+
+def check_text(name: str, value: Any, *, may_be_empty: bool = False) -> None:
+    """Checks that a field is text.
+
+    Example:
+        >>> check_text("id", 12)
+        Traceback (most recent call last):
+        ValueError: `id` must be text, and not empty, got 12
+
+    Raises:
+        ValueError: names the field if it is not text, or text that UTF-8 cannot represent, such as parts of file names
+            in another encoding.
+    """
+    if not isinstance(value, str) or not (value or may_be_empty):
+        expected = "text" if may_be_empty else "text, and not empty"
+        raise ValueError(f"`{name}` must be {expected}, got {shorten(value)}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"`{name}` must be text that UTF-8 can represent, got {shorten(value)}") from error
+
+
+def check_seconds(name: str, value: Any, *, may_be_zero: bool = False) -> float:
+    """Checks that a field is a number of seconds, and returns it as a float.
+
+    Example:
+        >>> check_seconds("duration", 3)
+        3.0
+
+    Raises:
+        ValueError: names the field if it is not a number, negative, or `MAX_SECONDS` or more.
+    """
+    try:
+        seconds = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        seconds = math.inf
+    if not (0 < seconds < MAX_SECONDS or (may_be_zero and seconds == 0)):
+        expected = "zero or more" if may_be_zero else "positive"
+        raise ValueError(f"`{name}` must be {expected} seconds below {MAX_SECONDS:g}, got {shorten(value)}")
+    return seconds
+
+
+def optional_text(record: Mapping[str, Any], name: str) -> str | None:
+    """A field of text, or None if it is missing or empty."""
+    value = record.get(name)
+    if value is None or value == "":
+        return None
+    check_text(name, value)
+    return str(value)
+
+
+def optional_seconds(record: Mapping[str, Any], name: str) -> float | None:
+    """A field of zero or more seconds, or None if it is missing."""
+    value = record.get(name)
+    return None if value is None else check_seconds(name, value, may_be_zero=True)
+
+
+def shorten(value: Any) -> str:
+    """A value as messages show it."""
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
