@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ctcdro.cli.score import score, scores_shown
+from ctcdro.cli.score import score, print_scores
 from ctcdro.scoring.scores import Scores
 from ctcdro.scoring.scores import score as score_records
 from ctcdro.scoring.transcripts import Prediction, write_predictions
@@ -39,7 +39,7 @@ def test_a_system_is_shown_by_language_and_over_languages(folder):
     assert done.exit_code == 0, done.output
     found = rows(done.stdout)
     assert ["ces", "2", "7.7"] in [row[:3] for row in found]
-    assert ["cmn", "1", "50.0", "0.0", "to", "148.0", "100.0", "100.0"] in found  # of one utterance
+    assert ["cmn", "1", "50.0", "(0.0", "to", "148.0)", "100.0", "100.0"] in found  # of one utterance
     assert ["worst", "(CER:", "cmn)", "50.0"] in [row[:4] for row in found]
     assert any(row[:2] == ["mean", "28.8"] for row in found)
     assert ["spread", "29.9", "47.1", "35.4"] in found
@@ -49,26 +49,26 @@ def test_a_system_is_shown_by_language_and_over_languages(folder):
 
 
 def test_scores_can_be_shown_without_intervals(capsys):
-    scores_shown(score_records([Prediction("a", "ces", "ahoj", "ces", "ahoi")]))
+    print_scores(score_records([Prediction("a", "ces", "ahoj", "ces", "ahoi")]))
     shown = capsys.readouterr().out
     assert ["ces", "1", "25.0", "100.0", "100.0"] in rows(shown)
-    assert "In per cent; profile plain" in shown
+    assert "In percent; profile plain" in shown
     assert "rough" not in shown
 
 
 def test_languages_that_share_the_worst_rate_are_all_named(capsys):
     records = [Prediction(one, one, "ano", one, "an") for one in ("ces", "slk")]
-    scores_shown(score_records([*records, Prediction("pol", "pol", "tak", "pol", "tak")]))
+    print_scores(score_records([*records, Prediction("pol", "pol", "tak", "pol", "tak")]))
     assert "worst (CER: ces, slk)" in capsys.readouterr().out
-    scores_shown(score_records([Prediction(str(n), str(n), "ano", str(n), "an") for n in range(4)]))
+    print_scores(score_records([Prediction(str(n), str(n), "ano", str(n), "an") for n in range(4)]))
     assert "worst (CER: 4 languages tied)" in capsys.readouterr().out
 
 
 def test_empty_hypotheses_are_reported(capsys):
     records = [Prediction(str(n), "ces", "ano ne", None, "") for n in range(3)]
-    scores_shown(score_records(records))
+    print_scores(score_records(records))
     assert "Every hypothesis is empty" in capsys.readouterr().out
-    scores_shown(score_records([*records, Prediction("3", "ces", "ano", "ces", "a")]))
+    print_scores(score_records([*records, Prediction("3", "ces", "ano", "ces", "a")]))
     assert "Every hypothesis is empty" not in capsys.readouterr().out
 
 
@@ -109,7 +109,7 @@ def test_profiles_differ(folder, profile, cer):
 def test_predictions_are_reference_and_hypothesis_in_one(tmp_path):
     write_predictions(tmp_path / "test.jsonl", [Prediction("a", "ces", "ahoj", None, "ahoi")])
     done = run(tmp_path / "test.jsonl", tmp_path / "test.jsonl", "-o", tmp_path / "scores.json")
-    assert "No hypothesis names a language, so that LID is 0." in done.stdout
+    assert "No hypothesis names a language, so LID is 0." in done.stdout
     assert f"Scores: {tmp_path / 'scores.json'}" in done.stdout
     assert json.loads((tmp_path / "scores.json").read_text())["languages"]["ces"]["cer"] == 0.25
 

@@ -104,7 +104,7 @@ def test_names_in_figures_have_no_tags(text):
 @given(TEXTS | st.sampled_from(STRINGS))
 @FEW
 def test_tables_as_markdown_have_no_tags_and_one_line_a_row(text):
-    table = Table("a", text, [Column(text, is_number=False)], [[Cell(text)], [Cell("x", note=text)]])
+    table = Table.of("a", text, [Column(text, lambda cell: cell)], [Cell(text), Cell("x", note=text)])
     assert "<" not in table.to_markdown()
     assert len(table.to_markdown().splitlines()) <= 6
     table.to_latex(), table.to_csv()

@@ -8,8 +8,8 @@ from run_folders import write_runs
 
 from ctcdro.report import matplotlib_figures as drawings
 from ctcdro.report import plotly_figures as figures
-from ctcdro.report.plot_data import cer_bars, confusion, thinned
-from ctcdro.report.read_runs import Weights, read_runs
+from ctcdro.report.plot_data import cer_bars, confusion_matrix, thin_out
+from ctcdro.report.read_runs import WeightHistory, read_runs
 from ctcdro.report.study import make_study
 from ctcdro.scoring.significance import confidence_intervals
 
@@ -64,17 +64,17 @@ def test_a_single_method_has_no_legend(single, intervals):
 
 
 def test_long_runs_are_thinned_to_what_can_be_seen_with_their_ends():
-    weights = Weights(list(range(1, 48_001)), {"a": [step / 48_000 for step in range(1, 48_001)]})
-    found = thinned(weights)
+    weights = WeightHistory(list(range(1, 48_001)), {"a": [step / 48_000 for step in range(1, 48_001)]})
+    found = thin_out(weights)
     assert len(found.steps) <= 501
     assert (found.steps[0], found.steps[-1]) == (1, 48_000)
     assert found.groups["a"][-1] == 1.0
-    assert thinned(Weights([], {})) == Weights([], {})
+    assert thin_out(WeightHistory([], {})) == WeightHistory([], {})
 
 
 def test_confusions_have_a_column_for_whatever_was_named(study):
-    found = confusion(study.methods[0])
-    assert found.said == ["aaa", "bbb"]
+    found = confusion_matrix(study.methods[0])
+    assert found.spoken == ["aaa", "bbb"]
     assert found.named[:2] == ["aaa", "bbb"]
     np.testing.assert_allclose(found.shares.sum(axis=1), 1.0)
 
@@ -107,7 +107,7 @@ def test_every_figure_is_described(study, intervals):
     made = [
         figures.weights_figure(study.methods[1].first, "CTC-DRO", "w", 1.0),
         figures.cer_figure(cer_bars(intervals, study.methods), "c", "tones"),
-        figures.confusion_figure(confusion(study.methods[0]), "f", "ERM"),
+        figures.confusion_figure(confusion_matrix(study.methods[0]), "f", "ERM"),
         figures.lengths_figure(study.runs[0].dataset, "l", "tones"),
     ]
     assert "bbb has the highest weight, 0.65" in made[0].description
@@ -133,7 +133,7 @@ def test_figures_are_written_as_png_and_pdf(study, intervals, tmp_path):
 def test_weights_of_all_runs_are_within_their_panels(study):
     first = study.methods[1].first
     groups = {name: [2 * weight for weight in own] for name, own in first.weights.groups.items()}
-    higher = replace(first, weights=Weights(first.weights.steps, groups))
+    higher = replace(first, weights=WeightHistory(first.weights.steps, groups))
     panels = drawings.weights_figure([first, higher], ["a", "b"]).axes
     for panel in panels:
         bottom, top = panel.get_ylim()

@@ -88,7 +88,7 @@ def page(sweep, tmp_path_factory):
 
 def test_the_page_has_every_part_and_loads_nothing(page):
     found = read(page / "page.html")
-    for part in ("results", "by-language", "significance", "best", "weights", "confusion", "worst", "lengths", "pace"):
+    for part in ("results", "by-language", "significance", "best", "weights", "confusion", "worst", "lengths", "time"):
         assert part in found.ids
     assert "settings" in found.ids
     assert len(found.ids) == len(set(found.ids))
@@ -132,7 +132,7 @@ def test_the_page_tells_what_is_measured(page, sweep):
 
 def test_tables_are_written_beside_it(page):
     stems = {path.stem for path in (page / "tables").iterdir()}
-    assert {"results", "languages", "significance", "seeds", "best-language", "pace", "weights", "details"} <= stems
+    assert {"results", "languages", "significance", "seeds", "best-language", "time", "weights", "details"} <= stems
     assert {path.suffix for path in (page / "tables").iterdir()} == {".md", ".csv", ".tex"}
 
 

@@ -32,9 +32,9 @@ def test_a_run_is_read_with_all_that_it_left_behind(run, dataset):
     assert result.weights.steps == [1, 2, 3]
     assert result.weights.groups["bbb"] == pytest.approx([0.55, 0.6, 0.65])
     assert not result.weights.is_constant
-    assert result.pace.num_steps == 3
-    assert result.pace.audio_seconds == 180.0
-    assert result.pace.audio_per_second == 2.0  # 60 s of audio, every 30 s
+    assert result.speed.num_steps == 3
+    assert result.speed.audio_seconds == 180.0
+    assert result.speed.audio_per_second == 2.0  # 60 s of audio, every 30 s
     assert sorted(result.dataset.durations) == ["aaa", "bbb"]
     assert set(result.counts.ids) == set(result.dataset.utterances)
 
@@ -46,7 +46,7 @@ def test_of_a_folder_of_runs_those_that_are_scored_are_taken(tmp_path, dataset):
     unscored.scores("test").unlink()
     found = read_runs([tmp_path / "sweep"])
     assert [run.name for run in found.runs] == ["s0", "s1"]
-    assert found.num_left_out == 1
+    assert found.num_skipped == 1
 
 
 def test_a_run_that_is_named_twice_is_read_once(run):
@@ -146,8 +146,7 @@ def test_a_broken_run_json_is_named(run, content):
         read_runs([run.path])
 
 
-@pytest.mark.parametrize("line", ['{"step": 4}', '{"weights": {"aaa": 1.0, "bbb": 0.0}}', "4"])
-@pytest.mark.parametrize("place", [0, 3])
+@pytest.mark.parametrize(("line", "place"), [('{"step": 4}', 0), ('{"weights": {"aaa": 1.0, "bbb": 0.0}}', 3)])
 def test_a_line_without_weights_is_named(run, line, place):
     lines = run.group_weights.read_text().splitlines()
     lines.insert(place, line)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+
+from ..report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from ..check.findings import Report
@@ -40,7 +41,7 @@ def escaped(text: str) -> str:
 
 def dataset_shown(done: Prepared) -> None:
     """What was written, by language and split, and what was left out."""
-    results.print(statistics_table(done.statistics))
+    results.print(statistics_table(done.statistics).to_rich())
     if done.num_dropped:
         reasons = Counter(done.num_dropped)
         listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
@@ -53,30 +54,27 @@ def dataset_shown(done: Prepared) -> None:
 
 def statistics_table(found: Mapping[str, Mapping[str, Statistics]]) -> Table:
     """The paper's table of datasets, by language and split."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("language", "split"):
-        table.add_column(name)
-    for name in ("utterances", "hours", "seconds", "characters", "characters/s"):
-        table.add_column(name, justify="right")
     languages = sorted({language for statistics in found.values() for language in statistics})
+    rows = []
     for language in languages:
-        for number, split in enumerate(split for split in found if language in found[split]):
-            one = found[split][language]
-            table.add_row(
-                language if number == 0 else "",
-                split,
-                f"{one.num_utterances:,}",
-                f"{one.hours:.2f}",
-                f"{one.duration_mean:.1f} ± {one.duration_deviation:.1f}",
-                f"{one.characters_mean:.1f} ± {one.characters_deviation:.1f}",
-                f"{one.characters_per_second:.1f}",
-            )
-    return table
+        splits = [split for split in found if language in found[split]]
+        labels = [language, *[""] * len(splits)]
+        rows += [(label, split, found[split][language]) for label, split in zip(labels, splits, strict=False)]
+    columns: list[Column[tuple[str, str, Statistics]]] = [
+        Column("language", lambda row: row[0]),
+        Column("split", lambda row: row[1]),
+        Column("utterances", lambda row: row[2].num_utterances, decimals=0),
+        Column("hours", lambda row: row[2].hours, decimals=2),
+        Column("seconds", lambda row: Cell(row[2].duration_mean, row[2].duration_deviation)),
+        Column("characters", lambda row: Cell(row[2].characters_mean, row[2].characters_deviation)),
+        Column("characters/s", lambda row: row[2].characters_per_second),
+    ]
+    return Table.of("statistics", "", columns, rows)
 
 
 def check_shown(report: Report, max_shown: int) -> None:
     """Statistics, then findings by kind, the worst first."""
-    results.print(statistics_table(report.statistics))
+    results.print(statistics_table(report.statistics).to_rich())
     counts = report.count_by_kind()
     for kind, findings in report.by_kind().items():
         results.print(f"\n{findings[0].severity}: {kind} ({counts[kind]})")

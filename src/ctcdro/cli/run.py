@@ -71,7 +71,7 @@ def evaluate(
     What a beam search finds is written beside what greedy decoding found: as test-beam instead of test.
     """
     from .console import progress
-    from .score import scores_shown
+    from .score import print_scores
 
     with extra("train", "`ctcdro evaluate`"):
         from ..decoding.evaluate import evaluate as run_evaluation
@@ -88,7 +88,7 @@ def evaluate(
         skip_faults=skip_faults,
         track=progress,
     )
-    scores_shown(done.scores)
+    print_scores(done.scores)
     typer.echo(f"Predictions: {done.predictions_path}\nScores: {done.scores_path}")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +14,9 @@ import typer
 from ..scoring.formatting import format_percent
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..scoring.scores import Counts, Scores
     from ..scoring.significance import Difference, Interval, TTest, Uncertainty
-
+    from ..scoring.transcripts import Transcript
 
 FEW_UTTERANCES = 20
 """Intervals of languages with fewer test utterances are only rough."""
@@ -54,166 +52,108 @@ def score(
 
     Of several files of hypotheses, each further one is compared with the first.
     """
-    from ..scoring.scores import count
-    from ..scoring.significance import compare, confidence_intervals
-    from ..scoring.transcripts import match, read_hypotheses, read_references
-    from ..storage.atomic import atomic_write
+    from ..scoring.transcripts import read_references
+    from ..storage.json_files import write_json
 
     references = read_references(reference, lang)
-    systems = {
-        str(path): count(match(references, read_hypotheses(path), missing_as_empty), profile.value)
-        for path in hypotheses
-    }
-    intervals = {name: confidence_intervals(counts) for name, counts in systems.items()}
-    first, *others = systems
-    comparisons = {name: compare(systems[first], systems[name]) for name in others}
-    tests = {name: _over_languages(systems[first].scores(), systems[name].scores()) for name in others}
-    record = _record(systems, intervals, comparisons, tests)
+    systems = [_score_file(path, references, missing_as_empty, profile.value) for path in hypotheses]
+    comparisons = [_compare(systems[0], system) for system in systems[1:]]
+    record = _record(systems, comparisons)
     if out is not None:
-        with atomic_write(out) as file:
-            json.dump(record, file, ensure_ascii=False, indent=2, allow_nan=False)
-            file.write("\n")
+        write_json(out, record)
     if as_json:
         typer.echo(json.dumps(record, ensure_ascii=False, indent=2, allow_nan=False))
-    else:
-        _print(systems, intervals, comparisons, tests, out)
+        return
+    _print(systems, comparisons)
+    if out is not None:
+        typer.echo(f"Scores: {out}")
 
 
-def _over_languages(first: Scores, second: Scores) -> TTest | None:
-    """A t-test of the CER over languages; a single one has none."""
-    from ..scoring.significance import paired_t_test
+@dataclass(frozen=True)
+class ScoredSystem:
+    """A file of hypotheses with its scores."""
 
-    ours, theirs = first.rates("cer"), second.rates("cer")
-    return paired_t_test(list(ours.values()), list(theirs.values())) if len(ours) > 1 else None
+    name: str
+    counts: Counts
+    scores: Scores
+    intervals: Uncertainty[Interval]
 
 
-def _record(
-    systems: Mapping[str, Counts],
-    intervals: Mapping[str, Uncertainty[Interval]],
-    comparisons: Mapping[str, Uncertainty[Difference]],
-    tests: Mapping[str, TTest | None],
-) -> dict[str, Any]:
-    """Of one system its scores and their intervals; of several those of each by name, and the comparisons."""
-    records = {
-        name: {**counts.scores().to_record(), "intervals": asdict(intervals[name])} for name, counts in systems.items()
+@dataclass(frozen=True)
+class SystemComparison:
+    """A system minus the first one."""
+
+    name: str
+    differences: Uncertainty[Difference]
+    over_languages: TTest | None
+    """Of the CER; None for a single language."""
+
+
+def _score_file(path: Path, references: Sequence[Transcript], missing_as_empty: bool, profile: str) -> ScoredSystem:
+    from ..scoring.scores import count
+    from ..scoring.significance import confidence_intervals
+    from ..scoring.transcripts import match, read_hypotheses
+
+    counts = count(match(references, read_hypotheses(path), missing_as_empty), profile)
+    return ScoredSystem(str(path), counts, counts.scores(), confidence_intervals(counts))
+
+
+def _compare(first: ScoredSystem, second: ScoredSystem) -> SystemComparison:
+    from ..scoring.significance import compare, paired_t_test
+
+    ours, theirs = (list(system.scores.rates("cer").values()) for system in (first, second))
+    test = paired_t_test(ours, theirs) if len(ours) > 1 else None
+    return SystemComparison(second.name, compare(first.counts, second.counts), test)
+
+
+def _record(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparison]) -> dict[str, Any]:
+    """Scores and intervals of a single system; of several those of each by name, and the comparisons."""
+    records = {system.name: {**system.scores.to_record(), "intervals": asdict(system.intervals)} for system in systems}
+    if len(systems) == 1:
+        return records[systems[0].name]
+    compared = {
+        comparison.name: {
+            **asdict(comparison.differences),
+            "t_test_over_languages": comparison.over_languages and asdict(comparison.over_languages),
+        }
+        for comparison in comparisons
     }
-    if len(records) == 1:
-        return next(iter(records.values()))
-    compared = {}
-    for name, found in comparisons.items():
-        test = tests[name]
-        compared[name] = {**asdict(found), "t_test_over_languages": test and asdict(test)}
     return {"systems": records, "comparisons": compared}
 
 
-def _print(
-    systems: Mapping[str, Counts],
-    intervals: Mapping[str, Uncertainty[Interval]],
-    comparisons: Mapping[str, Uncertainty[Difference]],
-    tests: Mapping[str, TTest | None],
-    out: Path | None,
-) -> None:
+def _print(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparison]) -> None:
+    from ..report.tables.scores import comparison_table
     from .console import results
 
-    first = next(iter(systems))
-    for name, counts in systems.items():
-        results.print(name, soft_wrap=True)
-        scores_shown(counts.scores(), intervals[name])
+    for system in systems:
+        results.print(system.name, soft_wrap=True)
+        print_scores(system.scores, system.intervals)
         results.print()
-    for name, found in comparisons.items():
-        results.print(f"{name} minus {first} (in points, with 95 % intervals)", soft_wrap=True)
-        results.print(comparison_table(found))
-        if test := tests[name]:
+    for comparison in comparisons:
+        results.print(f"{comparison.name} minus {systems[0].name}, in points, with 95 % intervals", soft_wrap=True)
+        results.print(comparison_table(comparison.differences).to_rich())
+        if test := comparison.over_languages:
+            value, low, high = (format_percent(one, signed=True) for one in (test.value, test.low, test.high))
             results.print(
-                f"\nPaired t-test of the CER over {test.degrees + 1} languages: {100 * test.value:+.1f} "
-                f"({100 * test.low:+.1f} to {100 * test.high:+.1f}), p = {test.p_value:.3f}"
+                f"\nPaired t-test of the CER over {test.degrees + 1} languages: {value} "
+                f"({low} to {high}), p = {test.p_value:.3f}"
             )
         results.print()
-    if out is not None:
-        results.print(f"Scores: {out}", soft_wrap=True)
 
 
-def scores_shown(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> None:
-    """The table of a system, and what one should know to read it."""
+def print_scores(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> None:
+    """Prints the rates of a system by language and over languages, with remarks on how to read them."""
+    from ..report.tables.scores import scores_table
     from ..scoring.scores import NO_LANGUAGE
     from .console import results
 
-    results.print(scores_table(scores, intervals))
-    told = "" if intervals is None else f", with {100 * intervals.confidence:g} % intervals of the CER"
-    results.print(f"In per cent{told}; profile {scores.profile}")
+    results.print(scores_table(scores, intervals).to_rich())
+    about = "" if intervals is None else f", with {100 * intervals.confidence:g} % intervals of the CER"
+    results.print(f"In percent{about}; profile {scores.profile}")
     if scores.is_empty:
         results.print("Every hypothesis is empty: the model may predict only blanks.")
     if all(set(named) == {NO_LANGUAGE} for named in scores.confusion.values()):
-        results.print("No hypothesis names a language, so that LID is 0.")
-    few = [language for language, one in scores.languages.items() if one.num_utterances < FEW_UTTERANCES]
+        results.print("No hypothesis names a language, so LID is 0.")
+    few = [language for language, rates in scores.languages.items() if rates.num_utterances < FEW_UTTERANCES]
     if few and intervals is not None:
         results.print(f"Fewer than {FEW_UTTERANCES} utterances, so intervals are only rough: {', '.join(few)}")
-
-
-def scores_table(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> Table:
-    """Rates by language, then over languages."""
-    from ..scoring.scores import RATES, WORST_LANGUAGES
-
-    table = _table(["language"], ["utterances", "CER", "", "WER", "LID"])
-    for language, figures in scores.languages.items():
-        interval = intervals.languages[language].get("cer") if intervals else None
-        table.add_row(language, f"{figures.num_utterances:,}", *_rates(figures.cer, interval, figures.wer, figures.lid))
-    table.add_row()
-    summary = scores.summary()
-    worst, best = scores.worst(), scores.best()
-    rows = {
-        "worst": f"worst (CER: {scores.worst_label()})" if worst else "worst",
-        "best": f"best (CER: {best[0]})" if best else "best",
-        "mean": "mean",
-        "spread": "spread",
-    }
-    if len(scores.languages) > WORST_LANGUAGES:
-        rows[f"worst_{WORST_LANGUAGES}"] = f"worst {WORST_LANGUAGES}"
-    rows["overall"] = "all utterances"
-    for row, shown in rows.items():
-        cer, wer, lid = (summary[f"{row}_{rate}"] for rate in RATES)
-        interval = intervals.summary.get(f"{row}_cer") if intervals else None
-        number = f"{scores.together.num_utterances:,}" if row == "overall" else ""
-        table.add_row(shown, number, *_rates(cer, interval, wer, lid))
-    return table
-
-
-def comparison_table(found: Uncertainty[Difference]) -> Table:
-    """Differences by language, then over languages."""
-    from ..scoring.scores import RATES
-
-    table = _table(["language", "rate"], ["first", "second", "difference", "", "p"])
-    for language, rates in found.languages.items():
-        for number, rate in enumerate(rate for rate in RATES if rate in rates):
-            table.add_row("" if number else language, rate.upper(), *_difference(rates[rate]))
-    table.add_row()
-    for row, shown in (("worst", "worst"), ("mean", "mean"), ("overall", "all utterances")):
-        for number, rate in enumerate(rate for rate in RATES if f"{row}_{rate}" in found.summary):
-            table.add_row("" if number else shown, rate.upper(), *_difference(found.summary[f"{row}_{rate}"]))
-    return table
-
-
-def _table(left: Sequence[str], right: Sequence[str]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def _rates(cer: float | None, interval: Interval | None, wer: float | None, lid: float | None) -> list[str]:
-    shown = "" if interval is None else f"{format_percent(interval.low)} to {format_percent(interval.high)}"
-    return [format_percent(cer), shown, format_percent(wer), format_percent(lid)]
-
-
-def _difference(found: Difference) -> list[str]:
-    return [
-        format_percent(found.first),
-        format_percent(found.second),
-        format_percent(found.value, signed=True),
-        f"{format_percent(found.low, signed=True)} to {format_percent(found.high, signed=True)}",
-        f"{found.p_value:.3f}",
-    ]

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..storage.paths import PathLike
-from .plot_data import COLORS, Bars, Confusion, cer_bars, confusion, thinned
+from .plot_data import CerBars, ConfusionMatrix, cer_bars, confusion_matrix, thin_out
 from .plots import lengths_figure, new_figure
 from .read_runs import RunResult
-from .study import Study
-from .tables import Intervals, slugs, with_lengths
+from .study import Study, slugs
+from .tables.results import Intervals
+
+COLORS = ("#3b8fd6", "#e07b00", "#1a9e77", "#c65aa0", "#d1495b", "#8a7d00", "#6a6fd1", "#5b8a8a")
+"""Distinct to most eyes, on white and on black."""
 
 DASHES: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot", (0, (6, 1)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = "osD^vXP*"
@@ -35,8 +38,8 @@ def write_figures(study: Study, intervals: Intervals, folder: PathLike) -> list[
         if moving:
             figures[f"weights{which}"] = weights_figure(moving, [study.label(run) for run in moving])
     for method, name in zip(study.methods, slugs(method.name for method in study.methods), strict=True):
-        figures[f"confusion-{name}"] = confusion_figure(confusion(method), method.name)
-    for name, dataset in with_lengths(study).items():
+        figures[f"confusion-{name}"] = confusion_figure(confusion_matrix(method), method.name)
+    for name, dataset in study.datasets.items():
         figures[f"lengths-{name}"] = lengths_figure(dataset.durations)
     written = []
     for name, figure in figures.items():
@@ -57,7 +60,7 @@ def weights_figure(runs: Sequence[RunResult], titles: Sequence[str]) -> Any:
     groups = sorted({name for run in runs for name in run.weights.groups})
     lines_of: dict[str, Any] = {}
     for panel, run, title in zip(panels, runs, titles, strict=False):
-        lines = thinned(run.weights)
+        lines = thin_out(run.weights)
         for place, group in enumerate(groups):
             if group in lines.groups:
                 [lines_of[group]] = panel.plot(
@@ -86,7 +89,7 @@ def weights_figure(runs: Sequence[RunResult], titles: Sequence[str]) -> Any:
     return figure
 
 
-def cer_figure(bars: Sequence[Bars]) -> Any:
+def cer_figure(bars: Sequence[CerBars]) -> Any:
     """The CER of each language and method, with intervals or seeds."""
     languages = bars[0].languages
     figure = new_figure(max(5.0, 0.6 + 0.16 * len(languages) * (len(bars) + 1.5)), 3.2)
@@ -120,10 +123,10 @@ def cer_figure(bars: Sequence[Bars]) -> Any:
     return figure
 
 
-def confusion_figure(found: Confusion, title: str) -> Any:
+def confusion_figure(found: ConfusionMatrix, title: str) -> Any:
     """Shares of the languages that were recognized, by the language that was said."""
     size = 1.6 + 0.42 * len(found.named)
-    figure = new_figure(size, 1.0 + 0.42 * len(found.said))
+    figure = new_figure(size, 1.0 + 0.42 * len(found.spoken))
     axes = figure.add_subplot()
     axes.imshow(found.shares, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
     for (row, column), number in np.ndenumerate(found.counts):
@@ -131,7 +134,7 @@ def confusion_figure(found: Confusion, title: str) -> Any:
             color = "white" if found.shares[row, column] > 0.5 else "black"
             axes.text(column, row, str(number), ha="center", va="center", fontsize=7, color=color)
     axes.set_xticks(np.arange(len(found.named)), found.named, fontsize=8, parse_math=False, rotation=45)
-    axes.set_yticks(np.arange(len(found.said)), found.said, fontsize=8, parse_math=False)
+    axes.set_yticks(np.arange(len(found.spoken)), found.spoken, fontsize=8, parse_math=False)
     axes.set_xlabel("recognized", fontsize=9)
     axes.set_ylabel("said", fontsize=9)
     axes.set_title(title, fontsize=9, parse_math=False)

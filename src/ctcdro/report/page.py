@@ -28,13 +28,14 @@ from ..runtime.progress import Track, untracked
 from ..scoring.significance import confidence_intervals
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
-from . import tables as made
-from .plot_data import cer_bars, confusion
+from .plot_data import cer_bars, confusion_matrix
 from .plotly_figures import PageFigure, cer_figure, confusion_figure, lengths_figure, weights_figure
 from .read_runs import read_runs
-from .study import Study, compare_runs, compare_seeds, make_study
+from .study import Study, compare_runs, compare_seeds, make_study, slugs
 from .table import Table, write_tables
-from .tables import Intervals, slugs, with_lengths
+from .tables.comparisons import best_language_table, paper_tables, seeds_table, significance_table
+from .tables.results import Intervals, confusion_table, details_table, language_tables, results_table, runs_table
+from .tables.training import differences_table, lengths_table, settings_table, time_table, weights_table
 from .worst_utterances import WorstUtterance, worst_utterances
 
 FEW_UTTERANCES = 20
@@ -98,7 +99,7 @@ def write_report(
         **content,
         worst=_worst(study, num_worst, audio),
         with_audio=audio,
-        num_left_out=found.num_left_out,
+        num_skipped=found.num_skipped,
         version=__version__,
         plotly_js=get_plotlyjs(),
     )
@@ -119,7 +120,7 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
     comparisons = compare_runs(study)
     by_seed = compare_seeds(study)
     datasets = list({run.dataset.path: run.dataset for run in study.runs}.values())
-    differing = made.differences(study)
+    differing = differences_table(study)
     return {
         "study": study,
         "split": study.runs[0].split,
@@ -128,29 +129,32 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "few": _few(study),
         "few_utterances": FEW_UTTERANCES,
         "empty": [study.label(run) for run in study.runs if run.scores.is_empty],
-        "results": made.results(study),
-        "languages": made.by_language(study),
-        "details": made.details(study, intervals),
-        "paper": made.beside_paper(study),
-        "runs": made.runs(study, intervals),
-        "significance": made.significance(study, comparisons) if comparisons else None,
-        "seeds": made.seeds(by_seed) if by_seed else None,
-        "best_language": made.best_language(study, comparisons) if comparisons else None,
+        "results": results_table(study),
+        "languages": language_tables(study),
+        "details": details_table(study, intervals),
+        "paper": paper_tables(study),
+        "runs": runs_table(study, intervals),
+        "significance": significance_table(study, comparisons) if comparisons else None,
+        "seeds": seeds_table(by_seed) if by_seed else None,
+        "best_language": best_language_table(study, comparisons) if comparisons else None,
         "cer_figures": _cer_figures(study, intervals),
-        "weights": made.weights(study) if any(run.weights.steps for run in study.runs) else None,
+        "weights": weights_table(study) if any(run.weights.steps for run in study.runs) else None,
         "weights_figures": _weights_figures(study),
         "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_constant],
         "confusions": [
-            (confusion_figure(confusion(method), f"confusion-{name}", method.name), made.confusion(method, name))
+            (
+                confusion_figure(confusion_matrix(method), f"confusion-{name}", method.name),
+                confusion_table(confusion_matrix(method), f"confusion-{name}", method.name),
+            )
             for method, name in zip(study.methods, slugs(method.name for method in study.methods), strict=True)
         ],
         "lengths": [
-            (lengths_figure(dataset, f"lengths-{name}", dataset.name), made.lengths(dataset, name))
-            for name, dataset in with_lengths(study).items()
+            (lengths_figure(dataset, f"lengths-{name}", dataset.name), lengths_table(dataset, f"lengths-{name}"))
+            for name, dataset in study.datasets.items()
         ],
-        "pace": made.pace(study),
+        "time": time_table(study),
         "differences": differing if len(differing.columns) > 1 else None,
-        "settings": made.shared_settings(study),
+        "settings": settings_table(study),
     }
 
 

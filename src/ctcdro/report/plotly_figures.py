@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..runtime.extras import extra
-from .lengths import length_histograms
-from .plot_data import COLORS, Bars, Confusion, thinned
+from .matplotlib_figures import COLORS
+from .plot_data import CerBars, ConfusionMatrix, length_histograms, thin_out
 from .read_runs import Dataset, RunResult
 
 with extra("report", "The report"):
@@ -54,7 +54,7 @@ def escaped(text: str) -> str:
 
 def weights_figure(run: RunResult, label: str, name: str, highest: float) -> PageFigure:
     """Weights over steps, up to `highest`, so that runs can be compared."""
-    lines = thinned(run.weights)
+    lines = thin_out(run.weights)
     groups = sorted(lines.groups)
     traces = [
         go.Scatter(
@@ -82,7 +82,7 @@ def weights_figure(run: RunResult, label: str, name: str, highest: float) -> Pag
     return PageFigure(name, label, description, _spec(traces, layout), 340)
 
 
-def cer_figure(bars: Sequence[Bars], name: str, title: str) -> PageFigure:
+def cer_figure(bars: Sequence[CerBars], name: str, title: str) -> PageFigure:
     """The CER of each language and method, with intervals or seeds; bars are horizontal to fit a phone."""
     traces = []
     for place, own in enumerate(bars):
@@ -148,13 +148,13 @@ def cer_figure(bars: Sequence[Bars], name: str, title: str) -> PageFigure:
     return PageFigure(name, title, description, _spec(traces, layout), height)
 
 
-def confusion_figure(found: Confusion, name: str, title: str) -> PageFigure:
+def confusion_figure(found: ConfusionMatrix, name: str, title: str) -> PageFigure:
     """Shares of the languages that were recognized, by the language that was said."""
     is_written = len(found.named) <= MOST_WRITTEN
     trace = go.Heatmap(
         z=found.shares.round(4).tolist(),
         x=[escaped(one) for one in found.named],
-        y=[escaped(one) for one in found.said],
+        y=[escaped(one) for one in found.spoken],
         zmin=0,
         zmax=1,
         colorscale=[[0, "#f1f4f8"], [0.5, "#7fb0dc"], [1, "#0b4f8a"]],
@@ -173,12 +173,12 @@ def confusion_figure(found: Confusion, name: str, title: str) -> PageFigure:
         int(found.counts.sum()),
         sum(
             int(found.counts[row, found.named.index(said)])
-            for row, said in enumerate(found.said)
+            for row, said in enumerate(found.spoken)
             if said in found.named
         ),
     )
     description = f"{title}: of {total:,} utterances, the language of {right:,} was recognized ({right / total:.0%})."
-    height = 130 + (34 if is_written else 20) * len(found.said)
+    height = 130 + (34 if is_written else 20) * len(found.spoken)
     return PageFigure(name, title, description, _spec([trace], layout), height)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
-from .lengths import Floats, length_histograms
+from .plot_data import Floats, length_histograms
 
 
 def new_figure(width: float, height: float) -> Any:

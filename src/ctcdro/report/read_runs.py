@@ -52,7 +52,7 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Weights:
+class WeightHistory:
     """Weights of groups at steps."""
 
     steps: list[int]
@@ -64,7 +64,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Pace:
+class TrainingSpeed:
     """How long training took; None where the log does not tell."""
 
     num_steps: int | None
@@ -89,8 +89,8 @@ class RunResult:
     split: str
     predictions: list[Prediction]
     counts: Counts
-    weights: Weights
-    pace: Pace
+    weights: WeightHistory
+    speed: TrainingSpeed
     dataset: Dataset
 
     @cached_property
@@ -116,14 +116,14 @@ class RunResult:
 
 
 @dataclass(frozen=True)
-class Found:
+class LoadedRuns:
     """Runs, and how many of a folder of runs were left out since they are not finished or not scored."""
 
     runs: list[RunResult]
-    num_left_out: int = 0
+    num_skipped: int = 0
 
 
-def read_runs(paths: Iterable[PathLike], split: str = "test") -> Found:
+def read_runs(paths: Iterable[PathLike], split: str = "test") -> LoadedRuns:
     """Reads runs.
 
     Args:
@@ -134,11 +134,11 @@ def read_runs(paths: Iterable[PathLike], split: str = "test") -> Found:
         ValueError: naming the folder, and the command to run, if there is nothing to report on.
     """
     folders: list[Path] = []
-    num_left_out = 0
+    num_skipped = 0
     for path in map(Path, paths):
         own, left_out = _runs_in(path, split)
         folders += [folder for folder in own if folder.resolve() not in {one.resolve() for one in folders}]
-        num_left_out += left_out
+        num_skipped += left_out
     if not folders:
         raise ValueError("`runs` must have at least one run; got none.")
     datasets: dict[Path, Dataset] = {}
@@ -148,7 +148,7 @@ def read_runs(paths: Iterable[PathLike], split: str = "test") -> Found:
         if config.dataset not in datasets:
             datasets[config.dataset] = read_dataset(config.dataset, split)
         runs.append(_read_run(RunFolder(folder), name, config, datasets[config.dataset], split))
-    return Found(runs, num_left_out)
+    return LoadedRuns(runs, num_skipped)
 
 
 def _runs_in(path: Path, split: str) -> tuple[list[Path], int]:
@@ -200,8 +200,9 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
             f"{folder.scores(split)} is not of the predictions beside it; write both anew with "
             f"`{_evaluate(path, split)} --profile {scores.profile}`."
         )
-    about, weights = read_about(folder), _weights(folder)
-    return RunResult(name, path, config, about, split, predictions, counts, weights, _pace(folder, about), dataset)
+    about = read_about(folder)
+    weights, speed = _weights(folder), _training_speed(folder, about)
+    return RunResult(name, path, config, about, split, predictions, counts, weights, speed, dataset)
 
 
 def _evaluate(path: Path, split: str) -> str:
@@ -212,7 +213,7 @@ def _evaluate(path: Path, split: str) -> str:
     return shlex.join(["ctcdro", "evaluate", str(path), "--split", own, *other, *beam])
 
 
-def _weights(folder: RunFolder) -> Weights:
+def _weights(folder: RunFolder) -> WeightHistory:
     steps: list[int] = []
     groups: dict[str, list[float]] = {}
     for number, record in enumerate(read_log(folder.group_weights), start=1):
@@ -226,10 +227,10 @@ def _weights(folder: RunFolder) -> Weights:
         steps.append(record["step"])
         for name, weight in own.items():
             groups.setdefault(name, []).append(weight)
-    return Weights(steps, groups)
+    return WeightHistory(steps, groups)
 
 
-def _pace(folder: RunFolder, about: dict[str, Any]) -> Pace:
+def _training_speed(folder: RunFolder, about: dict[str, Any]) -> TrainingSpeed:
     steps = [
         (record["audio_seconds"], record["seconds"])
         for record in read_log(folder.log)
@@ -237,7 +238,7 @@ def _pace(folder: RunFolder, about: dict[str, Any]) -> Pace:
     ]
     seconds = about.get("seconds", steps[-1][1] if steps else None)
     speeds = [audio / (after - before) for (_, before), (audio, after) in pairwise(steps) if after > before]
-    return Pace(
+    return TrainingSpeed(
         about.get("steps", len(steps) or None),
         seconds,
         sum(audio for audio, _ in steps) if steps else None,

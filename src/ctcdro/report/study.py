@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from ..runs.config import by_key
 from ..scoring.significance import Difference, OverRuns, TTest, Uncertainty, compare, over_runs, paired_t_test
-from .read_runs import RunResult
+from .read_runs import Dataset, RunResult
 
 OBJECTIVES = {
     "erm": "ERM",
@@ -38,7 +39,7 @@ _WITHOUT_EFFECT = (
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodRuns:
     """Runs that differ only in their seed, and the name of the method."""
 
     name: str
@@ -98,8 +99,8 @@ class RunComparison:
 class SeedComparison:
     """A method less the baseline, over the seeds that both have."""
 
-    method: Method
-    against: Method
+    method: MethodRuns
+    against: MethodRuns
     figure: str
     """A name of `Scores.summary`."""
     seeds: list[int]
@@ -120,10 +121,10 @@ class Repetition:
 class Study:
     """All runs, by method, and how they are called."""
 
-    methods: list[Method]
+    methods: list[MethodRuns]
     labels: dict[str, str]
     """How runs are called, by their names."""
-    baselines: dict[str, Method]
+    baselines: dict[str, MethodRuns]
     """What methods are compared with, by their names; a baseline has none."""
 
     @property
@@ -140,22 +141,28 @@ class Study:
             for counted in [_by_seed(method)[run.config.seed]]
         ]
 
-    def has_unequal_seeds(self, method: Method) -> bool:
+    def has_unequal_seeds(self, method: MethodRuns) -> bool:
         """Whether another method of the same test data has other seeds."""
         return any(one.seeds != method.seeds for one in self.methods if one.first.test_data == method.first.test_data)
 
     @property
-    def test_sets(self) -> list[list[Method]]:
+    def test_sets(self) -> list[list[MethodRuns]]:
         """Methods that were tested on the same data, together."""
-        found: dict[int, list[Method]] = {}
+        found: dict[int, list[MethodRuns]] = {}
         for method in self.methods:
             found.setdefault(method.first.test_data, []).append(method)
         return list(found.values())
 
+    @property
+    def datasets(self) -> dict[str, Dataset]:
+        """Datasets whose training utterances are known, by names for files and anchors."""
+        found = {run.dataset.path: run.dataset for run in self.runs if run.dataset.durations}
+        return dict(zip(slugs(dataset.name for dataset in found.values()), found.values(), strict=True))
+
     def label(self, run: RunResult) -> str:
         return self.labels[run.name]
 
-    def pairs(self, method: Method) -> list[tuple[RunResult, RunResult]]:
+    def pairs(self, method: MethodRuns) -> list[tuple[RunResult, RunResult]]:
         """Runs of a method, each with the baseline's run of the same seed, or with its first run if there is none."""
         if method.name not in self.baselines:
             return []
@@ -182,7 +189,7 @@ def make_study(runs: Sequence[RunResult], baseline: str | None = None) -> Study:
     return Study(methods, _labels(methods), _baselines(methods, baseline))
 
 
-def _method(name: str, runs: Sequence[RunResult]) -> Method:
+def _method(name: str, runs: Sequence[RunResult]) -> MethodRuns:
     """Counts the first run of each seed."""
     counted: dict[int, RunResult] = {}
     repeated = []
@@ -191,7 +198,7 @@ def _method(name: str, runs: Sequence[RunResult]) -> Method:
             repeated.append(run)
         else:
             counted[run.config.seed] = run
-    return Method(name, list(counted.values()), repeated)
+    return MethodRuns(name, list(counted.values()), repeated)
 
 
 def _order_of(runs: Sequence[RunResult]) -> Callable[[Sequence[RunResult]], tuple[int, int, int]]:
@@ -256,7 +263,7 @@ def _setting(key: str, value: Any, run: RunResult) -> str:
     return f"{key.rpartition('.')[2].replace('_', ' ')} {shown}"
 
 
-def _labels(methods: Sequence[Method]) -> dict[str, str]:
+def _labels(methods: Sequence[MethodRuns]) -> dict[str, str]:
     labels = {}
     is_seed_told = any(len(method.runs) > 1 for method in methods)
     for method in methods:
@@ -265,7 +272,7 @@ def _labels(methods: Sequence[Method]) -> dict[str, str]:
     return labels
 
 
-def _baselines(methods: Sequence[Method], wanted: str | None) -> dict[str, Method]:
+def _baselines(methods: Sequence[MethodRuns], wanted: str | None) -> dict[str, MethodRuns]:
     candidates = _wanted(methods, wanted)
     found = {}
     for method in methods:
@@ -275,7 +282,7 @@ def _baselines(methods: Sequence[Method], wanted: str | None) -> dict[str, Metho
     return found
 
 
-def _wanted(methods: Sequence[Method], wanted: str | None) -> list[Method]:
+def _wanted(methods: Sequence[MethodRuns], wanted: str | None) -> list[MethodRuns]:
     if wanted is None:
         return [method for method in methods if method.objective == "erm"] or list(methods[:1])
     named = [
@@ -296,7 +303,7 @@ def _wanted(methods: Sequence[Method], wanted: str | None) -> list[Method]:
     return named
 
 
-def _num_differences(one: Method, other: Method) -> int:
+def _num_differences(one: MethodRuns, other: MethodRuns) -> int:
     """In how many settings two methods differ, so that a method is compared with what is most like it."""
     ours, theirs = flat_config(one.first), flat_config(other.first)
     return sum(ours.get(key) != theirs.get(key) for key in {**ours, **theirs})
@@ -335,5 +342,20 @@ def compare_seeds(study: Study) -> list[SeedComparison]:
     return found
 
 
-def _by_seed(method: Method) -> dict[int, RunResult]:
+def _by_seed(method: MethodRuns) -> dict[int, RunResult]:
     return {run.config.seed: run for run in method.runs}
+
+
+def slugs(texts: Iterable[str]) -> list[str]:
+    """Names for files and anchors; where they would be equal, further ones have a number.
+
+    Example:
+        >>> slugs(["CTC-DRO, step size 0.001", "data", "Data"])
+        ['ctc-dro-step-size-0-001', 'data', 'data-2']
+    """
+    found: dict[str, None] = {}
+    for text in texts:
+        plain = "-".join("".join(one if one.isalnum() else " " for one in text.lower()).split())
+        numbered = (f"{plain}-{number}" for number in count(2))
+        found[next(name for name in chain([plain], numbered) if name not in found)] = None
+    return list(found)

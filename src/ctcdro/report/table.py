@@ -1,75 +1,117 @@
-"""A table, and how it is written: Markdown and LaTeX for people, CSV for machines; the page draws it itself.
+"""One table type for the terminal, the page, the model card and files.
 
-A cell holds a text, or a number with what belongs to it: a deviation over runs, an interval, a note such as the
-language it is of. CSV has each of these in a column of its own, and numbers to six digits.
+A column carries its name, the function that computes its cell, and how its numbers are formatted. A cell holds a text,
+or a number with an optional deviation over runs, interval and note. `Table` renders itself for a terminal, as Markdown,
+LaTeX and CSV; the template of the page renders it as HTML. Texts from data are escaped in each of these.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
+from .escaping import escape_latex, escape_markdown
 
-NOTHING = "–"
+if TYPE_CHECKING:
+    import rich.table
+
+Item = TypeVar("Item")
+
+MISSING = "–"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in one place of a table.
-
-    Example:
-        >>> Cell(60.84, deviation=2.1, note="nan").shown()
-        '60.8 ± 2.1 (nan)'
-        >>> Cell(-4.0, interval=(-6.0, -1.96)).shown(signed=True), Cell(None).shown()
-        ('-4.0 (-6.0 to -2.0)', '–')
-    """
+    """A text or a number, with what belongs to it; None is shown as a dash."""
 
     value: str | float | None
     deviation: float | None = None
     interval: tuple[float, float] | None = None
     note: str = ""
     is_best: bool = False
-    """Of its column, as the paper has it in bold."""
+    """Best of its column, in bold as in the paper."""
     is_worst: bool = False
-    """Of its row: the worst language, as the paper has it underlined."""
+    """Worst language of its row, underlined as in the paper."""
 
-    def shown(self, decimals: int = 1, signed: bool = False) -> str:
-        if self.value is None:
-            return NOTHING
-        if isinstance(self.value, str):
-            return self.value + (f" ({self.note})" if self.note else "")
-        form = f"{'+' if signed else ''},.{decimals}f"
-        parts = [f"{self.value:{form}}"]
-        if self.deviation is not None:
-            parts.append(f"± {self.deviation:,.{decimals}f}")
-        if self.interval is not None:
-            parts.append(f"({self.interval[0]:{form}} to {self.interval[1]:{form}})")
-        if self.note:
-            parts.append(f"({self.note})")
-        return " ".join(parts)
+
+def percent(
+    rate: float | None,
+    deviation: float | None = None,
+    interval: tuple[float, float] | None = None,
+    note: str = "",
+    is_worst: bool = False,
+) -> Cell:
+    """A cell with a rate, or a difference of rates, in percent.
+
+    Example:
+        >>> percent(0.25, deviation=0.02, note="nan")
+        Cell(value=25.0, deviation=2.0, interval=None, note='nan', is_best=False, is_worst=False)
+    """
+    if rate is None:
+        return Cell(None)
+    limits = None if interval is None else (100 * interval[0], 100 * interval[1])
+    return Cell(100 * rate, None if deviation is None else 100 * deviation, limits, note, is_worst=is_worst)
 
 
 @dataclass(frozen=True)
-class Column:
-    """The head of a column, and how its numbers are shown."""
+class Column(Generic[Item]):
+    """A column: its name, the cell of each item, and how its numbers are formatted.
+
+    Example:
+        >>> column = Column("CER", lambda run: run.cer)
+        >>> column.text(Cell(60.84, deviation=2.1, note="nan")), column.text(Cell(None))
+        ('60.8 ± 2.1 (nan)', '–')
+        >>> Column("difference", lambda run: run.difference, signed=True).text(Cell(-4.0, interval=(-6.0, -1.96)))
+        '-4.0 (-6.0 to -2.0)'
+    """
 
     name: str
-    is_number: bool = True
+    cell: Callable[[Item], Cell | str | float | None]
+    better: Literal["", "lower", "higher"] = ""
     decimals: int = 1
     signed: bool = False
-    better: str = ""
-    """`lower` or `higher`; nothing if neither is."""
     least: float | None = None
-    """Numbers below are shown as less than this, as p-values are."""
+    """Numbers below it are shown as `< least`."""
 
     @property
     def title(self) -> str:
-        return self.name + {"lower": " ↓", "higher": " ↑"}.get(self.better, "")
+        return self.name + {"lower": " ↓", "higher": " ↑", "": ""}[self.better]
+
+    def make_cell(self, item: Item) -> Cell:
+        found = self.cell(item)
+        return found if isinstance(found, Cell) else Cell(found)
+
+    def text(self, cell: Cell) -> str:
+        """The cell as people read it."""
+        return " ".join(filter(None, [self.main(cell), self.extras(cell)]))
+
+    def main(self, cell: Cell) -> str:
+        """The value with its deviation."""
+        if cell.value is None or isinstance(cell.value, str):
+            return MISSING if cell.value is None else cell.value
+        if self.least is not None and cell.value < self.least:
+            return f"< {self.least:g}"
+        deviation = "" if cell.deviation is None else f" ± {cell.deviation:,.{self.decimals}f}"
+        return self._number(cell.value) + deviation
+
+    def extras(self, cell: Cell) -> str:
+        """Interval and note, each in parentheses."""
+        low_to_high = "" if cell.interval is None else f"({' to '.join(map(self._number, cell.interval))})"
+        return " ".join(filter(None, [low_to_high, f"({cell.note})" if cell.note else ""]))
+
+    def _number(self, value: float) -> str:
+        return f"{value:{'+' if self.signed else ''},.{self.decimals}f}"
+
+
+def p_value_column(name: str, cell: Callable[[Item], Cell | float | None]) -> Column[Item]:
+    """A column of p-values."""
+    return Column(name, cell, decimals=3, least=0.001)
 
 
 @dataclass(frozen=True)
@@ -77,108 +119,163 @@ class Table:
     """Rows of cells under columns; the first column names the rows."""
 
     name: str
-    """Of its file, and its place on the page."""
+    """Name of its file, and its anchor on the page."""
     caption: str
-    columns: list[Column]
+    columns: Sequence[Column[Any]]
     rows: list[list[Cell]]
+    num_summary_rows: int = 0
+    """Rows at the end that sum up the others; a terminal shows a blank line before them."""
 
-    def shown(self) -> list[list[str]]:
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        caption: str,
+        columns: Sequence[Column[Item]],
+        items: Iterable[Item],
+        *,
+        summary: Iterable[Item] = (),
+        comparable: Callable[[Item], Any] | None = None,
+    ) -> Table:
+        """Builds a table with one row per item.
+
+        Args:
+            name: the name of its file.
+            caption: what it shows.
+            columns: in order.
+            items: whatever the functions of the columns take.
+            summary: further items that sum up the others.
+            comparable: a key that is equal for rows that can be compared: among these, the best number of each column
+                is marked. By default none is.
+
+        Example:
+            >>> columns = [Column("run", lambda run: run[0]), Column("CER", lambda run: run[1], better="lower")]
+            >>> table = Table.of("results", "Results", columns, [("a", 2.0), ("b", 1.0)], comparable=lambda run: "test")
+            >>> print(table.to_markdown())
+            | run | CER ↓ |
+            |---|--:|
+            | a | 2.0 |
+            | b | **1.0** |
+            <BLANKLINE>
+            Results
+            <BLANKLINE>
+        """
+        summary = list(summary)
+        items = [*items, *summary]
+        rows = [[column.make_cell(item) for column in columns] for item in items]
+        if comparable is not None:
+            keys = [comparable(item) for item in items]
+            for key in set(keys):
+                _mark_best([row for row, own in zip(rows, keys, strict=True) if own == key], columns)
+        return cls(name, caption, columns, rows, len(summary))
+
+    def is_number(self, place: int) -> bool:
+        """Whether a column has numbers, which are aligned to the right."""
+        return any(isinstance(row[place].value, int | float) for row in self.rows)
+
+    def texts(self) -> list[list[str]]:
         """The cells as people read them."""
-        return [[_shown(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
+        return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def to_rich(self) -> rich.table.Table:
+        """For a terminal: numbers are aligned, intervals and notes stand in a column to their right."""
+        import rich.table
+        from rich.text import Text
+
+        table = rich.table.Table(box=None, header_style="bold", pad_edge=False)
+        texts: list[list[str]] = [[] for _ in self.rows]
+        for place, column in enumerate(self.columns):
+            table.add_column(Text(column.name), justify="right" if self.is_number(place) else "left", no_wrap=True)
+            parts = [column.main]
+            if any(column.extras(row[place]) for row in self.rows):
+                table.add_column(no_wrap=True)
+                parts.append(column.extras)
+            for row, own in zip(self.rows, texts, strict=True):
+                own += [part(row[place]) for part in parts]
+        for num_left, own in zip(range(len(texts), 0, -1), texts, strict=True):
+            if num_left == self.num_summary_rows:
+                table.add_row()
+            table.add_row(*map(Text, own))
+        return table
 
     def to_markdown(self) -> str:
-        r"""Best figures in bold, worst languages underlined.
-
-        Example:
-            >>> table = Table("a", "A table", [Column("run", is_number=False), Column("CER")], [])
-            >>> table.rows.append([Cell("a|b"), Cell(2.0, is_best=True)])
-            >>> print(table.to_markdown())
-            | run | CER |
-            |---|--:|
-            | a\|b | **2.0** |
-            <BLANKLINE>
-            A table
-            <BLANKLINE>
-        """
-        lines = [_markdown_row([_markdown(column.title) for column in self.columns])]
-        lines.append("|" + "|".join("--:" if column.is_number else "---" for column in self.columns) + "|")
-        for row, texts in zip(self.rows, self.shown(), strict=True):
-            cells = zip(row, texts, strict=True)
-            marked = [_marked(_markdown(text), cell, "**{}**", "<u>{}</u>") for cell, text in cells]
-            lines.append(_markdown_row(marked))
-        return "\n".join([*lines, "", _markdown(self.caption), ""])
-
-    def to_csv(self) -> str:
-        """Example:
-        >>> rows = [[Cell("a"), Cell(60.8, deviation=2.125, note="nan")]]
-        >>> print(Table("a", "", [Column("run", is_number=False), Column("CER")], rows).to_csv())
-        run,CER,CER deviation,CER note
-        a,60.8,2.125,nan
-        <BLANKLINE>
-        """
-        parts = [self._csv_parts(number) for number in range(len(self.columns))]
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(
-            [
-                f"{column.name} {part}".strip()
-                for column, own in zip(self.columns, parts, strict=True)
-                for part in ("", *own)
-            ]
-        )
-        for row in self.rows:
-            writer.writerow(
-                [value for cell, own in zip(row, parts, strict=True) for value in _csv_values(cell, ("", *own))]
-            )
-        return file.getvalue()
-
-    def _csv_parts(self, number: int) -> list[str]:
-        cells = [row[number] for row in self.rows]
-        found = ["deviation"] if any(cell.deviation is not None for cell in cells) else []
-        found += ["low", "high"] if any(cell.interval is not None for cell in cells) else []
-        return found + (["note"] if any(cell.note for cell in cells) else [])
+        """For people: best numbers in bold, worst languages underlined."""
+        lines = [_markdown_row(escape_markdown(column.title) for column in self.columns)]
+        marks = ("--:" if self.is_number(place) else "---" for place in range(len(self.columns)))
+        lines.append(f"|{'|'.join(marks)}|")
+        lines += [_markdown_row(row) for row in self._marked(escape_markdown, "**{}**", "<u>{}</u>")]
+        caption = [escape_markdown(self.caption), ""] if self.caption else []
+        return "\n".join([*lines, "", *caption])
 
     def to_latex(self) -> str:
-        r"""For the package booktabs; best figures in bold, worst languages underlined.
+        r"""For papers, with the package booktabs: best numbers in bold, worst languages underlined.
 
         Example:
-            >>> rows = [[Cell("50 %_"), Cell(60.8, deviation=2.1, is_best=True)]]
-            >>> columns = [Column("run", is_number=False), Column("CER", better="lower")]
-            >>> print(Table("a", "A & B", columns, rows).to_latex())
+            >>> columns = [Column("run", lambda run: run), Column("CER", lambda run: Cell(60.8, deviation=2.1))]
+            >>> print(Table.of("a", "A & B", columns, ["50 %_"]).to_latex())
             \begin{table}
             \centering
             \caption{A \& B}
             \label{tab:a}
             \begin{tabular}{lr}
             \toprule
-            run & CER $\downarrow$ \\
+            run & CER \\
             \midrule
-            50 \%\_ & \textbf{60.8 $\pm$ 2.1} \\
+            50 \%\_ & 60.8 $\pm$ 2.1 \\
             \bottomrule
             \end{tabular}
             \end{table}
             <BLANKLINE>
         """
+        places = range(len(self.columns))
         lines = [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_latex(self.caption)}}}",
+            rf"\caption{{{escape_latex(self.caption)}}}",
             rf"\label{{tab:{self.name}}}",
-            rf"\begin{{tabular}}{{{''.join('r' if column.is_number else 'l' for column in self.columns)}}}",
+            rf"\begin{{tabular}}{{{''.join('r' if self.is_number(place) else 'l' for place in places)}}}",
             r"\toprule",
-            " & ".join(_latex(column.title) for column in self.columns) + r" \\",
+            " & ".join(escape_latex(column.title) for column in self.columns) + r" \\",
             r"\midrule",
         ]
-        for row, texts in zip(self.rows, self.shown(), strict=True):
-            marked = [
-                _marked(_latex(text), cell, r"\textbf{{{}}}", r"\underline{{{}}}")
-                for cell, text in zip(row, texts, strict=True)
-            ]
-            lines.append(" & ".join(marked) + r" \\")
+        marked = self._marked(escape_latex, r"\textbf{{{}}}", r"\underline{{{}}}")
+        lines += [" & ".join(row) + r" \\" for row in marked]
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
+    def _marked(self, escape: Callable[[str], str], best: str, worst: str) -> Iterable[list[str]]:
+        for row, texts in zip(self.rows, self.texts(), strict=True):
+            marked = []
+            for cell, text in zip(row, map(escape, texts), strict=True):
+                text = worst.format(text) if cell.is_worst else text
+                marked.append(best.format(text) if cell.is_best else text)
+            yield marked
 
-def write_tables(tables: Sequence[Table], folder: PathLike) -> list[Path]:
+    def to_csv(self) -> str:
+        """For machines: six digits; deviations, limits of intervals and notes in columns of their own.
+
+        Example:
+            >>> columns = [Column("run", lambda run: run), Column("CER", lambda run: Cell(60.8, 2.125, note="nan"))]
+            >>> print(Table.of("a", "", columns, ["a"]).to_csv())
+            run,CER,CER deviation,CER note
+            a,60.8,2.125,nan
+            <BLANKLINE>
+        """
+        names: list[str] = []
+        values: list[list[str]] = [[] for _ in self.rows]
+        for place, column in enumerate(self.columns):
+            parts = [_csv_parts(row[place]) for row in self.rows]
+            for part in ("", "deviation", "low", "high", "note"):
+                own = [one[part] for one in parts]
+                if not part or any(own):
+                    names.append(f"{column.name} {part}".strip())
+                    for row_values, value in zip(values, own, strict=True):
+                        row_values.append(value)
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows([names, *values])
+        return file.getvalue()
+
+
+def write_tables(tables: Iterable[Table], folder: PathLike) -> list[Path]:
     """Writes each table as .md, .csv and .tex, and returns the files."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     written = []
@@ -191,44 +288,22 @@ def write_tables(tables: Sequence[Table], folder: PathLike) -> list[Path]:
     return written
 
 
-def _shown(cell: Cell, column: Column) -> str:
-    if column.least is not None and isinstance(cell.value, float) and cell.value < column.least:
-        return f"< {column.least:g}"
-    return cell.shown(column.decimals, column.signed)
+def _mark_best(rows: Sequence[list[Cell]], columns: Sequence[Column[Any]]) -> None:
+    for place, column in enumerate(columns):
+        values = [value for row in rows if isinstance(value := row[place].value, float)]
+        if column.better and len(set(values)) > 1:
+            best = min(values) if column.better == "lower" else max(values)
+            for row in rows:
+                row[place] = replace(row[place], is_best=row[place].value == best)
 
 
-def _marked(text: str, cell: Cell, best: str, worst: str) -> str:
-    text = worst.format(text) if cell.is_worst else text
-    return best.format(text) if cell.is_best else text
-
-
-def _markdown_row(texts: Sequence[str]) -> str:
+def _markdown_row(texts: Iterable[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-def _markdown(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
-    return "".join(f"\\{one}" if one in "\\|*_`[]" else one for one in text)
-
-
-_LATEX = {
-    **{one: f"\\{one}" for one in "&%$#_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"},
-    **{"±": r"$\pm$", "Δ": r"$\Delta$", "↓": r"$\downarrow$", "↑": r"$\uparrow$"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}"},
-}
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(one, one) for one in " ".join(text.split()))
-
-
-def _csv_values(cell: Cell, parts: Sequence[str]) -> list[str]:
+def _csv_parts(cell: Cell) -> dict[str, str]:
     low, high = cell.interval or (None, None)
-    values = {"": cell.value, "deviation": cell.deviation, "low": low, "high": high, "note": cell.note}
-    return [_csv(values[part]) for part in parts]
-
-
-def _csv(value: str | float | None) -> str:
-    return "" if value is None else value if isinstance(value, str) else f"{value:.6g}"
+    parts = {"": cell.value, "deviation": cell.deviation, "low": low, "high": high, "note": cell.note}
+    return {
+        name: "" if part is None else part if isinstance(part, str) else f"{part:.6g}" for name, part in parts.items()
+    }

@@ -1,0 +1,1 @@
+"""Tables of a report: results, comparisons, training. Rates are in percent, differences in percentage points."""

@@ -1,0 +1,95 @@
+"""Tables of one system's scores, and of the differences between two, for the terminal and the model card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...scoring.scores import RATES, WORST_LANGUAGES, Scores
+from ...scoring.significance import Difference, Interval, Uncertainty
+from ..table import Cell, Column, Table, p_value_column, percent
+
+
+@dataclass(frozen=True)
+class _ScoreRow:
+    label: str
+    num_utterances: int | str
+    rates: Mapping[str, float | None]
+    interval: Interval | None
+
+    @property
+    def cer(self) -> Cell:
+        limits = None if self.interval is None else (self.interval.low, self.interval.high)
+        return percent(self.rates["cer"], interval=limits)
+
+
+def scores_table(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> Table:
+    """Rates by language, then over languages; intervals are those of the CER."""
+    languages = []
+    for language, figures in scores.languages.items():
+        interval = intervals.languages[language].get("cer") if intervals else None
+        rates = {rate: getattr(figures, rate) for rate in RATES}
+        languages.append(_ScoreRow(language, figures.num_utterances, rates, interval))
+    summary = []
+    for name, label in _summary_labels(scores).items():
+        interval = intervals.summary.get(f"{name}_cer") if intervals else None
+        rates = {rate: scores.summary()[f"{name}_{rate}"] for rate in RATES}
+        num_utterances = scores.together.num_utterances if name == "overall" else ""
+        summary.append(_ScoreRow(label, num_utterances, rates, interval))
+    columns: list[Column[_ScoreRow]] = [
+        Column("language", lambda row: row.label),
+        Column("utterances", lambda row: row.num_utterances, decimals=0),
+        Column("CER", lambda row: row.cer, "lower"),
+        Column("WER", lambda row: percent(row.rates["wer"]), "lower"),
+        Column("LID", lambda row: percent(row.rates["lid"]), "higher"),
+    ]
+    return Table.of("scores", "", columns, languages, summary=summary)
+
+
+def _summary_labels(scores: Scores) -> dict[str, str]:
+    """Labels of the figures over languages, by the first parts of their names in `Scores.summary`."""
+    worst, best = scores.worst(), scores.best()
+    labels = {
+        "worst": f"worst (CER: {scores.worst_label()})" if worst else "worst",
+        "best": f"best (CER: {best[0]})" if best else "best",
+        "mean": "mean",
+        "spread": "spread",
+    }
+    if len(scores.languages) > WORST_LANGUAGES:
+        labels[f"worst_{WORST_LANGUAGES}"] = f"worst {WORST_LANGUAGES}"
+    return {**labels, "overall": "all utterances"}
+
+
+@dataclass(frozen=True)
+class _DifferenceRow:
+    label: str
+    rate: str
+    difference: Difference
+
+
+def comparison_table(differences: Uncertainty[Difference]) -> Table:
+    """The second system minus the first: by language, then over languages; in points."""
+    languages = [row for language, found in differences.languages.items() for row in _difference_rows(language, found)]
+    summary = []
+    for name, label in (("worst", "worst"), ("mean", "mean"), ("overall", "all utterances")):
+        found = {rate: differences.summary.get(f"{name}_{rate}") for rate in RATES}
+        summary += _difference_rows(label, {rate: one for rate, one in found.items() if one is not None})
+
+    def difference(row: _DifferenceRow) -> Cell:
+        return percent(row.difference.value, interval=(row.difference.low, row.difference.high))
+
+    columns: list[Column[_DifferenceRow]] = [
+        Column("language", lambda row: row.label),
+        Column("rate", lambda row: row.rate.upper()),
+        Column("first", lambda row: percent(row.difference.first)),
+        Column("second", lambda row: percent(row.difference.second)),
+        Column("difference", difference, signed=True),
+        p_value_column("p", lambda row: row.difference.p_value),
+    ]
+    return Table.of("comparison", "", columns, languages, summary=summary)
+
+
+def _difference_rows(label: str, found: Mapping[str, Difference]) -> list[_DifferenceRow]:
+    """One row per rate; only the first has the label."""
+    labels = [label, *[""] * len(found)]
+    return [_DifferenceRow(label, rate, one) for label, (rate, one) in zip(labels, found.items(), strict=False)]

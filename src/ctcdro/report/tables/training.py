@@ -1,0 +1,109 @@
+"""Tables of training: time, settings, group weights, and lengths of the utterances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..read_runs import Dataset, RunResult
+from ..study import Study, flat_config
+from ..table import Cell, Column, Table
+from .results import format_setting
+
+
+def time_table(study: Study) -> Table:
+    """How long runs took, and how fast they were."""
+
+    def minutes(run: RunResult) -> float | None:
+        return None if run.speed.seconds is None else run.speed.seconds / 60
+
+    def audio_hours(run: RunResult) -> float | None:
+        return None if run.speed.audio_seconds is None else run.speed.audio_seconds / 3600
+
+    columns: list[Column[RunResult]] = [
+        Column("run", study.label),
+        Column("steps", lambda run: run.speed.num_steps, decimals=0),
+        Column("minutes", minutes),
+        Column("hours of audio", audio_hours, decimals=2),
+        Column("s of audio / s", lambda run: run.speed.audio_per_second),
+        Column("machine", lambda run: _machine(run.about)),
+    ]
+    caption = (
+        "Training: steps, wall-clock time with validation, audio that was trained on, and seconds of audio per second "
+        "of training (the median over steps)."
+    )
+    return Table.of("time", caption, columns, study.runs)
+
+
+def differences_table(study: Study) -> Table:
+    """The settings in which runs differ."""
+    configs = {run.name: flat_config(run) for run in study.runs}
+
+    def setting_column(key: str) -> Column[RunResult]:
+        return Column(key, lambda run: format_setting(configs[run.name].get(key)))
+
+    different, _ = _split_keys(list(configs.values()))
+    columns: list[Column[RunResult]] = [Column("run", study.label), *map(setting_column, different)]
+    caption = "Settings in which the runs differ; – is not used by the objective."
+    return Table.of("differences", caption, columns, study.runs)
+
+
+def settings_table(study: Study) -> Table:
+    """The settings that all runs share."""
+    configs = [flat_config(run) for run in study.runs]
+    columns: list[Column[str]] = [
+        Column("setting", lambda key: key),
+        Column("value", lambda key: format_setting(configs[0].get(key))),
+    ]
+    _, equal = _split_keys(configs)
+    return Table.of("settings", "Settings that all runs share.", columns, equal)
+
+
+def _split_keys(configs: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """The keys whose values differ, and those whose values are equal."""
+    different: list[str] = []
+    equal: list[str] = []
+    for key in dict.fromkeys(key for config in configs for key in config):
+        values = {repr(config.get(key)) for config in configs}
+        (different if len(values) > 1 else equal).append(key)
+    return different, equal
+
+
+def weights_table(study: Study) -> Table:
+    """Weights at the end of training, and the lowest and highest they had."""
+
+    def group_column(group: str) -> Column[RunResult]:
+        def cell(run: RunResult) -> Cell:
+            weights = run.weights.groups.get(group)
+            return Cell(weights[-1], interval=(min(weights), max(weights))) if weights else Cell(None)
+
+        return Column(group, cell, decimals=2)
+
+    groups = sorted({name for run in study.runs for name in run.weights.groups})
+    columns: list[Column[RunResult]] = [Column("run", study.label), *map(group_column, groups)]
+    caption = "Weight of each group at the end of training, and in parentheses the lowest and highest it had."
+    return Table.of("weights", caption, columns, study.runs)
+
+
+def lengths_table(dataset: Dataset, name: str) -> Table:
+    """Lengths of the training utterances."""
+    columns: list[Column[tuple[str, list[float]]]] = [
+        Column("language", lambda item: item[0]),
+        Column("utterances", lambda item: len(item[1]), decimals=0),
+        Column("hours", lambda item: sum(item[1]) / 3600, decimals=2),
+        Column("seconds", lambda item: Cell(float(np.mean(item[1])), deviation=float(np.std(item[1])))),
+        Column("longest", lambda item: max(item[1])),
+    ]
+    caption = f"Training utterances of {dataset.name}: mean ± standard deviation of their lengths in seconds."
+    return Table.of(name, caption, columns, dataset.durations.items())
+
+
+def _machine(about: Mapping[str, Any]) -> str | None:
+    machine = about.get("machine")
+    if not isinstance(machine, dict):
+        return None
+    processes = about.get("num_processes", 1)
+    unit = "process" if processes == 1 else "processes"
+    return f"{machine.get('processor', '?')}, {machine.get('cores', '?')} cores, {processes} {unit}"
