@@ -76,7 +76,7 @@ def test_a_finished_one_is_only_shown_again(story):
 
 def test_other_options_need_another_folder(story):
     with pytest.raises(ValueError, match=r"seeds was \[0\], now it is \[1\]"):
-        demo(story.folder, seed=1, recipes=recipes_of(story.folder), num_steps=4)
+        demo(story.folder, seed=1, specs=specs_of(story.folder), num_steps=4)
     with pytest.raises(ValueError, match=r"corpus .*other minutes or languages; give another --out\.$"):
         demo(story.folder, num_steps=4)
 
@@ -88,13 +88,13 @@ def test_a_corpus_of_unknown_making_is_not_gone_on_with(tmp_path):
         demo(tmp_path, num_steps=4)
 
 
-def recipes_of(folder):
-    from ctcdro.cli.speech_specs import parse_recipes
-    from ctcdro.synthetic.spec import DEMO
+def specs_of(folder):
+    from ctcdro.cli.speech_specs import parse_speech_specs
+    from ctcdro.synthetic.spec import DEMO_SPECS
 
-    recipes = parse_recipes(DEMO, OPTIONS[1])
-    assert json.loads((folder / "corpus" / "dataset.json").read_text())["recipes"].keys() == recipes.keys()
-    return recipes
+    specs = parse_speech_specs(DEMO_SPECS, OPTIONS[1])
+    assert json.loads((folder / "corpus" / "dataset.json").read_text())["recipes"].keys() == specs.keys()
+    return specs
 
 
 def test_the_runs_differ_in_their_objective_only_and_group_dro_in_its_batches(story):

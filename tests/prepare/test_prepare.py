@@ -14,13 +14,13 @@ from layouts import tone, write_audio
 
 from ctcdro import Manifest, Utterance
 from ctcdro.prepare import prepare as preparing
-from ctcdro.prepare.prepare import MOST_DROPPED_KEPT, Dropped, Listed, prepare
+from ctcdro.prepare.prepare import MOST_DROPPED_KEPT, CorpusEntry, Dropped, prepare
 from ctcdro.prepare.statistics import by_language
 from ctcdro.speech.audio import header
 
 
 def listed(tmp_path, number, **changes):
-    return Listed(
+    return CorpusEntry(
         **{
             "split": "train",
             "audio": str(tmp_path / f"{number}.wav"),
@@ -192,7 +192,7 @@ def test_what_is_written_as_it_comes_is_what_is_written_at_once(corpus, items):
         else:
             kept[split].append(Utterance(str(corpus / audio), duration or there, texts[text], lang, id=id))
     listed = [
-        Listed(split, str(corpus / audio), text, lang, f"list:{number}", id=id, duration=duration)
+        CorpusEntry(split, str(corpus / audio), text, lang, f"list:{number}", id=id, duration=duration)
         for number, (split, audio, text, lang, id, duration) in enumerate(items)
     ]
     if not kept["train"]:

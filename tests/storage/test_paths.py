@@ -7,7 +7,7 @@ from layouts import write_audio
 
 from ctcdro import Manifest, Utterance
 from ctcdro.check.check import check_dataset
-from ctcdro.prepare.prepare import SPLITS, Listed
+from ctcdro.prepare.prepare import SPLITS, CorpusEntry
 from ctcdro.prepare.readers.common_voice import read_common_voice
 from ctcdro.prepare.readers.fleurs import read_fleurs
 from ctcdro.prepare.readers.kaldi import read_kaldi
@@ -80,7 +80,7 @@ def test_an_unknown_value_of_the_variable_is_an_error(folder, monkeypatch):
 
 def faults(listed):
     """What is wrong with utterances that a reader lists; those with audio must be below the folder."""
-    return [item.detail for item in listed if not isinstance(item, Listed)]
+    return [item.detail for item in listed if not isinstance(item, CorpusEntry)]
 
 
 @pytest.mark.parametrize("path", LEADS_OUT[:2])

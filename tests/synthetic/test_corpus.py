@@ -17,11 +17,11 @@ import pytest
 
 from ctcdro import Manifest
 from ctcdro.speech.normalization import clean
-from ctcdro.synthetic.corpus import DEMO, Recipe, make_corpus
+from ctcdro.synthetic.corpus import DEMO_SPECS, SpeechSpec, make_corpus
 from ctcdro.synthetic.rendering import Pool
 from ctcdro.synthetic.script import draw_durations, plan, rng_of
 
-SMALL = Recipe(
+SMALL = SpeechSpec(
     duration=1.2, spread=0.3, num_speakers=2, snr=(15.0, 20.0), train_minutes=0.2, dev_minutes=0.05, test_minutes=0.05
 )
 RECIPES = {"ces": SMALL, "cmn": replace(SMALL, snr=None, reverberation=0.2)}
@@ -81,10 +81,10 @@ def test_test_sentences_stay_when_training_grows(corpus):
 
 def test_durations_are_as_asked(tmp_path):
     asked = {"ara": (1.5, 0.4), "cmn": (2.6, 0.7), "fra": (3.0, 1.0), "jpn": (4.0, 1.2), "ron": (3.8, 0.9)}
-    recipes = {
+    specs = {
         code: replace(SMALL, duration=mean, spread=spread, train_minutes=1.2) for code, (mean, spread) in asked.items()
     }
-    train = make_corpus(tmp_path, recipes)["train"]
+    train = make_corpus(tmp_path, specs)["train"]
     for code, (mean, spread) in asked.items():
         durations = np.array([utterance.duration for utterance in train if utterance.lang == code])
         assert durations.mean() == pytest.approx(mean, rel=0.1), code
@@ -93,7 +93,7 @@ def test_durations_are_as_asked(tmp_path):
 
 @pytest.mark.parametrize(("mean", "spread"), [(4.0, 1.7), (12.6, 3.1), (2.6, 0.7), (1.2, 0.5), (17.0, 8.0), (0.5, 0.3)])
 def test_targets_keep_their_mean_when_they_are_clipped(mean, spread):
-    drawn = np.array(draw_durations(Recipe(duration=mean, spread=spread), 100, rng_of(0)))
+    drawn = np.array(draw_durations(SpeechSpec(duration=mean, spread=spread), 100, rng_of(0)))
     assert drawn.mean() == pytest.approx(mean, rel=0.01)
     assert drawn.sum() == pytest.approx(6000, rel=0.02)
     assert drawn.min() >= 0.4
@@ -161,7 +161,7 @@ def test_too_few_words_are_an_error_that_names_language_and_option(tmp_path):
 def test_languages_that_cannot_be_spoken_are_refused(tmp_path):
     with pytest.raises(ValueError, match="Cannot synthesize speech for 'tha'"):
         make_corpus(tmp_path, {"ces": SMALL, "tha": SMALL})
-    with pytest.raises(ValueError, match="`recipes` must have a language"):
+    with pytest.raises(ValueError, match="`specs` must have a language"):
         make_corpus(tmp_path, {})
     with pytest.raises(ValueError, match="`num_workers` must be 1 or more; got 0"):
         make_corpus(tmp_path, {"ces": SMALL}, num_workers=0)
@@ -196,12 +196,12 @@ def test_a_missing_package_is_named_with_the_extra(tmp_path, monkeypatch):
         ({"dev_minutes": -1}, "`dev_minutes` must be a number from 0 to 100000; got -1"),
     ],
 )
-def test_a_recipe_that_cannot_be_followed_is_refused(option, message):
+def test_a_spec_that_cannot_be_followed_is_refused(option, message):
     with pytest.raises(ValueError, match=message):
-        Recipe(**option)
+        SpeechSpec(**option)
 
 
 def test_the_demonstration_is_less_than_two_hours():
-    minutes = sum(one.train_minutes + one.dev_minutes + one.test_minutes for one in DEMO.values())
+    minutes = sum(one.train_minutes + one.dev_minutes + one.test_minutes for one in DEMO_SPECS.values())
     assert 90 <= minutes <= 110
-    assert [one.duration for one in DEMO.values()] == [1.2, 3.1, 1.1, 2.25, 3.8, 2.4]
+    assert [one.duration for one in DEMO_SPECS.values()] == [1.2, 3.1, 1.1, 2.25, 3.8, 2.4]

@@ -11,11 +11,11 @@ from pathlib import Path
 import espeakng_loader
 import pytest
 
-from ctcdro.synthetic.rendering import Pool, Read, Say, num_samples
+from ctcdro.synthetic.rendering import Pool, ReadJob, SpeakJob, num_samples
 from ctcdro.synthetic.voices import LANGUAGES, VARIANTS
 from ctcdro.synthetic.words import frequent_words, is_read_well
 
-GREETING = Say("cs+f2", "dobrý den", rate=120, pitch=50, snr=20.0, seed=3)
+GREETING = SpeakJob("cs+f2", "dobrý den", rate=120, pitch=50, snr=20.0, seed=3)
 
 
 def run(jobs, num_workers=2):
@@ -28,12 +28,12 @@ def sha256(path):
 
 
 def to(path, job=GREETING):
-    return Say(**{**vars(job), "path": str(path)})
+    return SpeakJob(**{**vars(job), "path": str(path)})
 
 
 def test_voices_read_the_words_of_their_language_as_words():
     words = {code: frequent_words(code)[:400] for code in LANGUAGES}
-    answers = run([Read(LANGUAGES[code].voice, words[code]) for code in LANGUAGES])
+    answers = run([ReadJob(LANGUAGES[code].voice, words[code]) for code in LANGUAGES])
     for code, readings in zip(LANGUAGES, answers, strict=True):
         well = [reading for reading in readings if is_read_well(reading, LANGUAGES[code])]
         assert len(well) >= 200, code
@@ -48,7 +48,7 @@ def test_different_words_differ_in_sound_and_longer_texts_take_longer(tmp_path):
         voice = LANGUAGES[code].voice
         short, other = words[code]
         for number, text in enumerate((short, other, " ".join([short, other] * 3))):
-            jobs.append(Say(voice, text, 120, 50, path=str(tmp_path / f"{code}{number}.wav")))
+            jobs.append(SpeakJob(voice, text, 120, 50, path=str(tmp_path / f"{code}{number}.wav")))
     lengths = run(jobs)
     for place, code in enumerate(codes):
         first, second, both = lengths[3 * place : 3 * place + 3]
@@ -61,16 +61,16 @@ def test_different_words_differ_in_sound_and_longer_texts_take_longer(tmp_path):
 def test_variants_exist_and_sound_different(tmp_path):
     there = {file.name for file in Path(espeakng_loader.get_data_path(), "voices", "!v").iterdir()}
     assert set(VARIANTS) <= there
-    run([Say(f"cs+{name}", "dobrý den", 120, 50, path=str(tmp_path / f"{name}.wav")) for name in VARIANTS])
+    run([SpeakJob(f"cs+{name}", "dobrý den", 120, 50, path=str(tmp_path / f"{name}.wav")) for name in VARIANTS])
     assert len({sha256(path) for path in tmp_path.iterdir()}) == len(VARIANTS)
 
 
 def test_the_same_job_gives_the_same_bytes_whatever_was_said_before_and_when(tmp_path):
     # f2 and f5 have breath noise, for which eSpeak NG looks at the clock unless it is given a seed.
-    jobs = [Say(f"cs+{name}", "dobrý den", 120, 50) for name in ("f2", "f5", "klatt4")]
+    jobs = [SpeakJob(f"cs+{name}", "dobrý den", 120, 50) for name in ("f2", "f5", "klatt4")]
     run([to(tmp_path / f"a{number}.wav", job) for number, job in enumerate(jobs)], num_workers=1)
     time.sleep(1.1)
-    others = [Say("cmn+m1", "你好 世界", 160, 40)] * 5
+    others = [SpeakJob("cmn+m1", "你好 世界", 160, 40)] * 5
     run([*others, *(to(tmp_path / f"b{number}.wav", job) for number, job in reversed(list(enumerate(jobs))))])
     for number in range(len(jobs)):
         assert sha256(tmp_path / f"a{number}.wav") == sha256(tmp_path / f"b{number}.wav")
@@ -78,7 +78,7 @@ def test_the_same_job_gives_the_same_bytes_whatever_was_said_before_and_when(tmp
 
 def test_long_kana_is_not_cut_off():
     words = ["これ", "ところ", "できる", "カメラ"]
-    short, long = run([Say("ja", " ".join(words * times), 120, 50) for times in (2, 8)])
+    short, long = run([SpeakJob("ja", " ".join(words * times), 120, 50) for times in (2, 8)])
     assert long > 3.5 * short
 
 
@@ -90,7 +90,7 @@ def test_a_long_path_of_the_data_does_no_harm(tmp_path):
     run([to(tmp_path / "usual.wav")], num_workers=1)
     program = (
         f"import sys; sys.path.insert(0, {str(site)!r}); import espeakng_loader\n"
-        "from ctcdro.synthetic.rendering import Pool, Say\n"
+        "from ctcdro.synthetic.rendering import Pool, SpeakJob\n"
         "assert len(espeakng_loader.get_data_path()) > 200\n"
         f"with Pool(1) as pool: list(pool.run([{to(tmp_path / 'long.wav')!r}]))"
     )
@@ -100,13 +100,13 @@ def test_a_long_path_of_the_data_does_no_harm(tmp_path):
 
 def test_jobs_and_answers_longer_than_a_pipe_pass():
     words = ["slovo"] * 20_000
-    answers = run([Read("cs", words)] * 3, num_workers=2)
+    answers = run([ReadJob("cs", words)] * 3, num_workers=2)
     assert [len(answer) for answer in answers] == [20_000] * 3
 
 
 def test_an_unknown_voice_is_named():
     with pytest.raises(RuntimeError, match="of 'a' by voice xx: ValueError: `voice` must be one of eSpeak NG's"):
-        run([Say("xx", "a", 120, 50)])
+        run([SpeakJob("xx", "a", 120, 50)])
 
 
 def test_a_killed_worker_is_an_error_that_names_the_text():

@@ -8,7 +8,7 @@ import pytest
 from ctcdro.decoding.evaluate import evaluate
 from ctcdro.runs.config import parse_config
 from ctcdro.synthetic.corpus import make_corpus
-from ctcdro.synthetic.spec import DEMO
+from ctcdro.synthetic.spec import DEMO_SPECS
 from ctcdro.training.loop import train
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dataset")
-    recipes = {language: replace(recipe, train_minutes=2.0, dev_minutes=0.1) for language, recipe in DEMO.items()}
-    make_corpus(folder, recipes, seed=0)
+    specs = {language: replace(spec, train_minutes=2.0, dev_minutes=0.1) for language, spec in DEMO_SPECS.items()}
+    make_corpus(folder, specs, seed=0)
     shutil.copy(folder / "train.jsonl", folder / "dev.jsonl")  # the model that knows the training data best is kept
     return folder
 

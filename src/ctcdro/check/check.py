@@ -27,7 +27,7 @@ from ..speech.vocabulary import Vocabulary, can_be_character, frames_needed
 from ..storage.json_fields import MAX_SECONDS
 from ..storage.paths import PathLike
 from ..synthetic.voices import likely_code
-from .findings import Finding, Findings, Report, Severity
+from .findings import CheckReport, Finding, Findings, Severity
 from .index import Known, Part, Placed, Places, stretch_key, text_key
 
 # Of full scale; -80 dB.
@@ -52,7 +52,7 @@ def check_dataset(
     num_threads: int | None = None,
     track: Track = untracked,
     batch_duration: float = 50.0,
-) -> Report:
+) -> CheckReport:
     """Looks at all lines of a dataset's manifests, and at all its audio.
 
     Args:
@@ -84,7 +84,7 @@ def check_dataset(
     audio = _about_audio(compared, known, decode, num_threads, track)
     about_all = [_about_groups(known, batch_duration), _about_languages(known)]
     found = [lines, *about_all, compared.characters, compared.repetitions, compared.fit, compared.rates, audio]
-    return Report(
+    return CheckReport(
         dataset=str(folder),
         frame_rate=frame_rate,
         decoded=decode,

@@ -51,7 +51,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """What was found in a dataset."""
 
     dataset: str

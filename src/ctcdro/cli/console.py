@@ -12,8 +12,8 @@ from rich.progress import track
 from ..report.table import Cell, Column, Table
 
 if TYPE_CHECKING:
-    from ..check.findings import Report
-    from ..prepare.prepare import Prepared
+    from ..check.findings import CheckReport
+    from ..prepare.prepare import PreparedDataset
     from ..prepare.statistics import Statistics
 
 Item = TypeVar("Item")
@@ -39,7 +39,7 @@ def escaped(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
-def dataset_shown(done: Prepared) -> None:
+def dataset_shown(done: PreparedDataset) -> None:
     """What was written, by language and split, and what was left out."""
     results.print(statistics_table(done.statistics).to_rich())
     if done.num_dropped:
@@ -72,7 +72,7 @@ def statistics_table(found: Mapping[str, Mapping[str, Statistics]]) -> Table:
     return Table.of("statistics", "", columns, rows)
 
 
-def check_shown(report: Report, max_shown: int) -> None:
+def check_shown(report: CheckReport, max_shown: int) -> None:
     """Statistics, then findings by kind, the worst first."""
     results.print(statistics_table(report.statistics).to_rich())
     counts = report.count_by_kind()

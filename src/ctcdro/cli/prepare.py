@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ..prepare.prepare import Dropped, Listed
+    from ..prepare.prepare import CorpusEntry, Dropped
 
 prepare = typer.Typer(
     no_args_is_help=True,
@@ -50,7 +50,7 @@ TestFolders = Annotated[list[Path] | None, typer.Option("--test", help=_TEST, ex
 
 
 def _write(
-    listed: Iterable[Listed | Dropped],
+    listed: Iterable[CorpusEntry | Dropped],
     out: Path,
     about: Mapping[str, Any],
     profile: Profile,
@@ -277,7 +277,7 @@ def huggingface(
 def synthetic(
     out: Out,
     languages: Annotated[
-        str | None, typer.Option(help="As ces,cmn,kor; by default the six of the demonstration, with its recipes.")
+        str | None, typer.Option(help="As ces,cmn,kor; by default the six of the demonstration, with its settings.")
     ] = None,
     minutes: Annotated[str | None, typer.Option(help="Of train, dev and test for each language, as 10:2:5.")] = None,
     duration: Annotated[
@@ -299,24 +299,24 @@ def synthetic(
 
     The same command gives the same bytes. Stopped, it goes on where it was.
     """
-    from ..prepare.prepare import Prepared
+    from ..prepare.prepare import PreparedDataset
     from ..prepare.statistics import by_language
     from ..synthetic.corpus import make_corpus
-    from ..synthetic.spec import DEMO, Recipe
+    from ..synthetic.spec import DEMO_SPECS, SpeechSpec
     from .console import dataset_shown, progress
-    from .speech_specs import parse_recipes
+    from .speech_specs import parse_speech_specs
 
     chosen = _split(languages)
-    start = DEMO if chosen is None else dict.fromkeys(chosen, Recipe())
-    recipes = parse_recipes(
+    start = DEMO_SPECS if chosen is None else dict.fromkeys(chosen, SpeechSpec())
+    specs = parse_speech_specs(
         start, minutes, duration or [], rate or [], words or [], speakers or [], noise or [], room or []
     )
     try:
-        manifests = make_corpus(out, recipes, seed, num_workers, overwrite, track=progress)
+        manifests = make_corpus(out, specs, seed, num_workers, overwrite, track=progress)
     except RuntimeError as error:  # of eSpeak NG
         raise ValueError(str(error)) from error
     statistics = {split: by_language(manifest) for split, manifest in manifests.items()}
-    dataset_shown(Prepared(out, statistics, {}, []))
+    dataset_shown(PreparedDataset(out, statistics, {}, []))
 
 
 def _split(languages: str | None) -> list[str] | None:

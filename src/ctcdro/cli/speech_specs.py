@@ -1,4 +1,4 @@
-"""Options by language, as users write them -> recipes of synthetic speech."""
+"""Options by language, as users write them -> specs of synthetic speech."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..synthetic.spec import Recipe
+from ..synthetic.spec import SpeechSpec
 
 _OPTION_OF = {
     "train_minutes": "minutes (of train)",
@@ -22,8 +22,8 @@ _OPTION_OF = {
 }
 
 
-def parse_recipes(
-    recipes: Mapping[str, Recipe],
+def parse_speech_specs(
+    specs: Mapping[str, SpeechSpec],
     minutes: str | None = None,
     duration: Sequence[str] = (),
     rate: Sequence[str] = (),
@@ -31,19 +31,19 @@ def parse_recipes(
     speakers: Sequence[str] = (),
     noise: Sequence[str] = (),
     room: Sequence[str] = (),
-) -> dict[str, Recipe]:
-    """Changes recipes by options: a value is for all languages, one after `cmn=` for that language.
+) -> dict[str, SpeechSpec]:
+    """Changes specs by options: a value is for all languages, one after `cmn=` for that language.
 
     Example:
-        >>> start = {"ces": Recipe(), "cmn": Recipe()}
-        >>> recipes = parse_recipes(start, minutes="5:1:2", duration=["4:1.5", "cmn=3.1:1.05"], noise=["cmn=12:20"])
-        >>> recipes["ces"].duration, recipes["cmn"].duration, recipes["cmn"].snr, recipes["ces"].test_minutes
+        >>> start = {"ces": SpeechSpec(), "cmn": SpeechSpec()}
+        >>> specs = parse_speech_specs(start, minutes="5:1:2", duration=["4:1.5", "cmn=3.1:1.05"], noise=["cmn=12:20"])
+        >>> specs["ces"].duration, specs["cmn"].duration, specs["cmn"].snr, specs["ces"].test_minutes
         (4.0, 3.1, (12.0, 20.0), 2.0)
 
     Raises:
         ValueError: naming the option.
     """
-    changes: dict[str, dict[str, Any]] = {language: {} for language in recipes}
+    changes: dict[str, dict[str, Any]] = {language: {} for language in specs}
     for option, given, fields, parse in (
         ("minutes", [minutes] if minutes else [], ("train_minutes", "dev_minutes", "test_minutes"), float),
         ("duration", duration, ("duration", "spread"), float),
@@ -51,13 +51,13 @@ def parse_recipes(
         ("speakers", speakers, ("num_speakers",), int),
         ("room", room, ("reverberation",), float),
     ):
-        for language, value in _by_language(option, given, recipes):
+        for language, value in _by_language(option, given, specs):
             changes[language] |= dict(zip(fields, _numbers(option, value, len(fields), parse), strict=True))
     for option, given, field in (("rate", rate, "words_per_minute"), ("noise", noise, "snr")):
-        for language, value in _by_language(option, given, recipes):
+        for language, value in _by_language(option, given, specs):
             changes[language][field] = None if value == "none" else tuple(_numbers(option, value, 2, float))
     try:
-        return {language: replace(recipe, **changes[language]) for language, recipe in recipes.items()}
+        return {language: replace(spec, **changes[language]) for language, spec in specs.items()}
     except ValueError as error:
         raise ValueError(
             re.sub("`([a-z_]+)`", lambda found: f"--{_OPTION_OF.get(found[1], found[1])}", str(error))

@@ -95,21 +95,21 @@ def demo(
 
     Stopped, the same command goes on; finished, it shows the table again.
     """
-    from ..synthetic.spec import DEMO
+    from ..synthetic.spec import DEMO_SPECS
     from .console import progress, results
-    from .speech_specs import parse_recipes
+    from .speech_specs import parse_speech_specs
 
     with extra("demo", "`ctcdro demo`"):
         from ..demo.demo import demo as run_demo
         from ..demo.demo import page
 
-    typer.echo(f"Synthetic speech of {', '.join(DEMO)} (eSpeak NG), a small model, three objectives.", err=True)
+    typer.echo(f"Synthetic speech of {', '.join(DEMO_SPECS)} (eSpeak NG), a small model, three objectives.", err=True)
     with _RunsShown() as shown:
         try:
             done = run_demo(
                 out,
                 seed,
-                recipes=parse_recipes(DEMO, minutes),
+                specs=parse_speech_specs(DEMO_SPECS, minutes),
                 num_steps=steps,
                 num_jobs=jobs,
                 track=progress,

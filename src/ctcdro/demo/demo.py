@@ -19,7 +19,7 @@ from pathlib import Path
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..storage.paths import PathLike
-from ..synthetic.spec import DEMO, Recipe
+from ..synthetic.spec import DEMO_SPECS, SpeechSpec
 
 with extra("demo", "The demonstration"):
     from ..sweeps.jobs import Place, Watch
@@ -34,7 +34,7 @@ def demo(
     out: PathLike,
     seed: int = 0,
     *,
-    recipes: Mapping[str, Recipe] = DEMO,
+    specs: Mapping[str, SpeechSpec] = DEMO_SPECS,
     num_steps: int | None = None,
     num_jobs: int | None = None,
     track: Track = untracked,
@@ -45,7 +45,7 @@ def demo(
     Args:
         out: the folder.
         seed: of training; the corpus is always the same.
-        recipes: of the corpus.
+        specs: of the corpus.
         num_steps: of each run, instead of those of demo.yaml.
         num_jobs: runs at a time; by default all.
         track: shows how far the corpus is.
@@ -57,8 +57,8 @@ def demo(
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP; the same call goes on.
     """
     folder = Path(out)
-    if not _has_corpus(folder / "corpus", recipes):
-        make_corpus(folder / "corpus", recipes, track=track)
+    if not _has_corpus(folder / "corpus", specs):
+        make_corpus(folder / "corpus", specs, track=track)
     config = demo_sweep(folder / "corpus", seed, num_steps)
     place = Place(num_jobs=num_jobs or len(config.grid()), num_threads=1)
     swept = sweep(config, folder, place, watch)
@@ -87,7 +87,7 @@ def demo_sweep(corpus: PathLike, seed: int = 0, num_steps: int | None = None) ->
     return read_sweep(RUNS, overrides)
 
 
-def _has_corpus(corpus: Path, recipes: Mapping[str, Recipe]) -> bool:
+def _has_corpus(corpus: Path, specs: Mapping[str, SpeechSpec]) -> bool:
     """Whether the corpus is there; to find out by making it takes some seconds.
 
     Raises:
@@ -100,6 +100,6 @@ def _has_corpus(corpus: Path, recipes: Mapping[str, Recipe]) -> bool:
         there = json.loads((corpus / "dataset.json").read_bytes())["recipes"]
     except (OSError, ValueError, KeyError, TypeError):
         there = None
-    if there != json.loads(json.dumps({name: asdict(recipe) for name, recipe in recipes.items()})):
+    if there != json.loads(json.dumps({name: asdict(spec) for name, spec in specs.items()})):
         raise ValueError(f"{corpus} has a corpus of other minutes or languages; give another --out.")
     return all(are_there)

@@ -1,7 +1,7 @@
 """What all readers share: utterances as a corpus lists them -> a dataset folder.
 
-A reader yields `Listed` utterances, and `Dropped` where a line of the corpus cannot be read. `prepare` looks at the
-headers of the audio, never decoding it, applies a text profile and a limit of length, and writes
+A reader yields a `CorpusEntry` per utterance, and `Dropped` for a line of the corpus that cannot be read. `prepare`
+reads the headers of the audio, without decoding it, applies a text profile and a limit of duration, and writes
 
     train.jsonl, dev.jsonl, test.jsonl   the manifests
     dropped.jsonl                        what was left out, from which line of the corpus, and why
@@ -42,7 +42,7 @@ SPLITS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class CorpusEntry:
     """An utterance as a corpus lists it, before anyone has looked at its audio."""
 
     split: str
@@ -87,7 +87,7 @@ MOST_LENGTHS_KEPT = 2**16
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedDataset:
     """A dataset that was written, and what was left out of it."""
 
     folder: Path
@@ -105,7 +105,7 @@ class Prepared:
 
 
 def prepare(
-    listed: Iterable[Listed | Dropped],
+    listed: Iterable[CorpusEntry | Dropped],
     out: PathLike,
     about: Mapping[str, Any],
     profile: str = "clean",
@@ -114,7 +114,7 @@ def prepare(
     overwrite: bool = False,
     num_threads: int = 16,
     track: Track = untracked,
-) -> Prepared:
+) -> PreparedDataset:
     """Writes the dataset of what a reader found.
 
     Args:
@@ -149,7 +149,7 @@ def prepare(
             if not dataset.totals["train"]:
                 raise ValueError(f"{out}: not written, since {_nothing_left(dataset)}")
     statistics = {split: totals.statistics() for split, totals in dataset.totals.items() if totals}
-    return Prepared(Path(out), statistics, dataset.num_dropped, dataset.dropped)
+    return PreparedDataset(Path(out), statistics, dataset.num_dropped, dataset.dropped)
 
 
 def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: bool = False) -> None:
@@ -229,8 +229,8 @@ def _manifests(folder: Path) -> list[Path]:
 Length = float | AudioError
 
 
-def _length_for(item: Listed | Dropped, length_of: Callable[[str], Length]) -> Length:
-    return length_of(item.audio) if isinstance(item, Listed) else 0.0
+def _length_for(item: CorpusEntry | Dropped, length_of: Callable[[str], Length]) -> Length:
+    return length_of(item.audio) if isinstance(item, CorpusEntry) else 0.0
 
 
 def _length(path: str) -> Length:
@@ -242,7 +242,7 @@ def _length(path: str) -> Length:
 
 
 def _judged(
-    item: Listed | Dropped, length: Length, profile: str, max_duration: Mapping[str, float], seen: Seen
+    item: CorpusEntry | Dropped, length: Length, profile: str, max_duration: Mapping[str, float], seen: Seen
 ) -> Utterance | Dropped:
     """The utterance, or why it is left out."""
     if isinstance(item, Dropped):

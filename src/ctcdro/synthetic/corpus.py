@@ -1,10 +1,10 @@
-"""The synthetic corpus: recipes -> audio files and manifests, on the spot and without a download.
+"""The synthetic corpus: specs -> audio files and manifests, on the spot and without a download.
 
-    make_corpus("corpus", DEMO)
+    make_corpus("corpus", DEMO_SPECS)
 
 What one can rely on:
 
-* the same recipes and seed give the same bytes, whatever the number of workers; test sentences are drawn first, and do
+* the same specs and seed give the same bytes, whatever the number of workers; test sentences are drawn first, and do
   not change with the minutes of training audio;
 * no text occurs twice in a corpus, so no test sentence is heard in training; speakers are the same in all splits;
 * audio files are named after all that determines them. One that is there is not made again, so an interrupted call
@@ -31,20 +31,20 @@ from ..speech.utterance import Utterance
 from ..storage.atomic import remove_leftovers
 from ..storage.locks import lock_folder
 from ..storage.paths import PathLike
-from .rendering import SAMPLE_RATE, Pool, Say, num_samples
+from .rendering import SAMPLE_RATE, Pool, SpeakJob, num_samples
 from .script import SPLITS, Key, Sentence, plan, rng_of
-from .spec import DEMO, Recipe
+from .spec import DEMO_SPECS, SpeechSpec
 from .voices import LANGUAGES, check_languages
 
-__all__ = ["DEMO", "LANGUAGES", "Recipe", "make_corpus"]
+__all__ = ["DEMO_SPECS", "LANGUAGES", "SpeechSpec", "make_corpus"]
 
-FORMAT = 1  # to be raised when the same recipe comes to give other audio
+FORMAT = 1  # to be raised when the same spec comes to give other audio
 PACKAGES = ("babel", "espeakng_loader", "gflanguages", "soxr", "wordfreq")
 
 
 def make_corpus(
     out: PathLike,
-    recipes: Mapping[str, Recipe],
+    specs: Mapping[str, SpeechSpec],
     seed: int = 0,
     num_workers: int | None = None,
     overwrite: bool = False,
@@ -53,8 +53,8 @@ def make_corpus(
     """Makes audio and the manifests `train.jsonl`, `dev.jsonl` and `test.jsonl` below `out`.
 
     Args:
-        out: a folder, made if need be. Audio of other recipes that is in it stays there.
-        recipes: by language, as ISO 639-3 code.
+        out: a folder, made if need be. Audio of other specs that is in it stays there.
+        specs: by language, as ISO 639-3 code.
         seed: of words, speakers, rooms and noise.
         num_workers: processes; by default as many as there are processors.
         overwrite: replace the manifests of a dataset that was made otherwise.
@@ -71,25 +71,25 @@ def make_corpus(
 
     Example:
         >>> from tempfile import TemporaryDirectory
-        >>> recipe = Recipe(duration=1.0, spread=0.2, train_minutes=0.1, dev_minutes=0.05, test_minutes=0.05)
+        >>> spec = SpeechSpec(duration=1.0, spread=0.2, train_minutes=0.1, dev_minutes=0.05, test_minutes=0.05)
         >>> with TemporaryDirectory() as folder:
-        ...     manifests = make_corpus(folder, {"ces": recipe}, num_workers=1)
+        ...     manifests = make_corpus(folder, {"ces": spec}, num_workers=1)
         >>> [(split, len(manifest)) for split, manifest in manifests.items()]
         [('train', 6), ('dev', 3), ('test', 3)]
     """
-    languages = sorted(recipes)
+    languages = sorted(specs)
     check_languages(languages)
     if not languages:
-        raise ValueError("`recipes` must have a language at least; got none.")
+        raise ValueError("`specs` must have a language at least; got none.")
     if num_workers is not None and num_workers < 1:
         raise ValueError(f"`num_workers` must be 1 or more; got {num_workers!r}.")
     _check_packages()
     folder = Path(os.path.abspath(out))
-    about = {"reader": "synthetic", "seed": seed, "recipes": {name: asdict(recipes[name]) for name in languages}}
+    about = {"reader": "synthetic", "seed": seed, "recipes": {name: asdict(specs[name]) for name in languages}}
     with lock_folder(folder), Pool(num_workers or _num_processors()) as pool:
         refuse_other_dataset(folder, about, overwrite)
-        sentences = plan(recipes, seed, pool)
-        jobs = {key: _job(key, sentence, recipes[key[0]], seed, folder) for key, sentence in sentences.items()}
+        sentences = plan(specs, seed, pool)
+        jobs = {key: _job(key, sentence, specs[key[0]], seed, folder) for key, sentence in sentences.items()}
         lengths = _render(jobs, pool, track)
         manifests = {}
         for split in reversed(SPLITS):
@@ -110,12 +110,12 @@ def _check_packages() -> None:
         )
 
 
-def _job(key: Key, sentence: Sentence, recipe: Recipe, seed: int, folder: Path) -> Say:
+def _job(key: Key, sentence: Sentence, spec: SpeechSpec, seed: int, folder: Path) -> SpeakJob:
     rng = rng_of(seed, key[0], "acoustics", sentence.text)
     job = replace(
         sentence.speaker.say(sentence.words),
-        snr=None if recipe.snr is None else round(rng.uniform(*recipe.snr), 2),
-        reverberation=recipe.reverberation,
+        snr=None if spec.snr is None else round(rng.uniform(*spec.snr), 2),
+        reverberation=spec.reverberation,
         seed=int(rng.integers(2**62)),
     )
     # All that determines the audio. Generators of another version of numpy may give other noise.
@@ -124,7 +124,7 @@ def _job(key: Key, sentence: Sentence, recipe: Recipe, seed: int, folder: Path) 
     return replace(job, path=str(folder / "audio" / key[0] / f"{key[0]}-{digest}.wav"))
 
 
-def _render(jobs: Mapping[Key, Say], pool: Pool, track: Track) -> dict[Key, int]:
+def _render(jobs: Mapping[Key, SpeakJob], pool: Pool, track: Track) -> dict[Key, int]:
     """Makes the files that are not there; returns the number of samples of each."""
     for folder in {Path(str(job.path)).parent for job in jobs.values()}:
         folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ def _render(jobs: Mapping[Key, Say], pool: Pool, track: Track) -> dict[Key, int]
     return lengths
 
 
-def _utterance(key: Key, sentence: Sentence, job: Say, length: int, out: PathLike) -> Utterance:
+def _utterance(key: Key, sentence: Sentence, job: SpeakJob, length: int, out: PathLike) -> Utterance:
     name = Path(str(job.path)).name
     return Utterance(
         audio_filepath=os.path.join(out, "audio", key[0], name),

@@ -46,7 +46,7 @@ TIME_LIMIT = 60  # seconds for one utterance, which takes some ten milliseconds
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadJob:
     """A job: the phonemes of words."""
 
     voice: str
@@ -54,7 +54,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Say:
+class SpeakJob:
     """A job: the audio of a text; the answer is its number of samples."""
 
     voice: str
@@ -74,7 +74,7 @@ class Pool:
 
     Example:
         >>> with Pool(num_workers=1) as pool:
-        ...     answers = dict(pool.run([Read("cs", ["den"]), Say("cs", "dobrý den", rate=120, pitch=50)]))
+        ...     answers = dict(pool.run([ReadJob("cs", ["den"]), SpeakJob("cs", "dobrý den", rate=120, pitch=50)]))
         >>> answers[0], 8000 < answers[1] < 24000
         (['dˈen'], True)
     """
@@ -93,7 +93,7 @@ class Pool:
         for worker in self._workers:
             worker.close(at_once=error is not None)
 
-    def run(self, jobs: Sequence[Read | Say]) -> Iterator[tuple[int, Any]]:
+    def run(self, jobs: Sequence[ReadJob | SpeakJob]) -> Iterator[tuple[int, Any]]:
         """Yields (number of the job, answer) as they come. Take all before the next call.
 
         Raises:
@@ -130,14 +130,14 @@ class _Worker:
         )
         assert self._process.stdout is not None
         self.answers = self._process.stdout
-        self.given: deque[tuple[int, Read | Say]] = deque()
+        self.given: deque[tuple[int, ReadJob | SpeakJob]] = deque()
         self._unread = b""
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def give(self, number: int, job: Read | Say) -> None:
+    def give(self, number: int, job: ReadJob | SpeakJob) -> None:
         assert self._process.stdin is not None
         self.given.append((number, job))
         try:
@@ -182,8 +182,8 @@ class _Worker:
         self._messages.close()
 
 
-def _shown(job: Read | Say) -> str:
-    return f"{job.text!r} by voice {job.voice}" if isinstance(job, Say) else f"words by voice {job.voice}"
+def _shown(job: ReadJob | SpeakJob) -> str:
+    return f"{job.text!r} by voice {job.voice}" if isinstance(job, SpeakJob) else f"words by voice {job.voice}"
 
 
 def _shown_status(status: int) -> str:
@@ -202,14 +202,14 @@ def work() -> None:
         gc.freeze()  # pages that a fork does not touch are not copied
         for line in sys.stdin.buffer:
             kind, fields = json.loads(line)
-            job = {"Read": Read, "Say": Say}[kind](**fields)
+            job = {"ReadJob": ReadJob, "SpeakJob": SpeakJob}[kind](**fields)
             answers.write(json.dumps(_answer(espeak, job)).encode() + b"\n")
             answers.flush()
 
 
-def _answer(espeak: ESpeak, job: Read | Say) -> dict[str, Any]:
+def _answer(espeak: ESpeak, job: ReadJob | SpeakJob) -> dict[str, Any]:
     try:
-        if isinstance(job, Read):
+        if isinstance(job, ReadJob):
             return {"result": json.loads(in_fork(lambda: _read(espeak, job)))}
         spoken = np.frombuffer(in_fork(lambda: _say(espeak, job)), dtype=np.int16)
         samples = _finish(spoken, espeak.sample_rate, job)
@@ -249,17 +249,17 @@ def in_fork(function: Callable[[], bytes]) -> bytes:
     return received[1:]
 
 
-def _read(espeak: ESpeak, job: Read) -> bytes:
+def _read(espeak: ESpeak, job: ReadJob) -> bytes:
     espeak.set_voice(job.voice)
     return json.dumps([espeak.read(word) for word in job.words]).encode()
 
 
-def _say(espeak: ESpeak, job: Say) -> bytes:
+def _say(espeak: ESpeak, job: SpeakJob) -> bytes:
     espeak.set_voice(job.voice)
     return espeak.say(job.text, job.rate, job.pitch).tobytes()
 
 
-def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: Say) -> npt.NDArray[np.int16]:
+def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: SpeakJob) -> npt.NDArray[np.int16]:
     import soxr
 
     samples = soxr.resample(spoken / 32768.0, sample_rate, SAMPLE_RATE)

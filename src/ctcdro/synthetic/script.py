@@ -1,6 +1,6 @@
 """The plan of a synthetic corpus: who says what, in each split.
 
-The plan is a function of recipes, seed and installed packages. To fill a given time with words, one must know how long
+The plan is a function of specs, seed and installed packages. To fill a given time with words, one must know how long
 each speaker takes for them. So a few sentences are said first, and a line is fitted: seconds as a function of the
 number of words and of sounds.
 """
@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .rendering import SAMPLE_RATE, Pool, Read, Say
-from .spec import LONGEST, SHORTEST, Recipe
+from .rendering import SAMPLE_RATE, Pool, ReadJob, SpeakJob
+from .spec import LONGEST, SHORTEST, SpeechSpec
 from .voices import VARIANTS, find_language
 from .words import compose, frequent_words, is_read_well, join, num_sounds
 
@@ -39,9 +39,9 @@ class Speaker:
     pitch: int
     rate: int
 
-    def say(self, words: Sequence[str]) -> Say:
+    def say(self, words: Sequence[str]) -> SpeakJob:
         # Also where words are written together: what looks like one word of hundreds of bytes would be cut off.
-        return Say(voice=self.voice, text=" ".join(words), rate=self.rate, pitch=self.pitch)
+        return SpeakJob(voice=self.voice, text=" ".join(words), rate=self.rate, pitch=self.pitch)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Pace:
+class SpeakerPace:
     """How long a speaker takes."""
 
     base: float
@@ -72,30 +72,30 @@ class Sentence:
     """As it is written."""
 
 
-def plan(recipes: Mapping[str, Recipe], seed: int, pool: Pool) -> dict[Key, Sentence]:
+def plan(specs: Mapping[str, SpeechSpec], seed: int, pool: Pool) -> dict[Key, Sentence]:
     """The sentences of all splits, no text twice.
 
     Raises:
         ValueError: naming the language, if its words do not suffice for so many different sentences.
 
     Example:
-        >>> recipe = Recipe(duration=1.0, spread=0.2, train_minutes=0.1, dev_minutes=0.05, test_minutes=0.05)
+        >>> spec = SpeechSpec(duration=1.0, spread=0.2, train_minutes=0.1, dev_minutes=0.05, test_minutes=0.05)
         >>> with Pool(num_workers=1) as pool:
-        ...     sentences = plan({"ces": recipe}, seed=0, pool=pool)
+        ...     sentences = plan({"ces": spec}, seed=0, pool=pool)
         >>> len(sentences), sentences["ces", "test", 0].speaker.name
         (12, 'ces-...')
     """
-    vocabularies = readable_words(recipes, pool)
-    speakers = {language: draw_speakers(language, recipe, seed) for language, recipe in recipes.items()}
+    vocabularies = readable_words(specs, pool)
+    speakers = {language: draw_speakers(language, spec, seed) for language, spec in specs.items()}
     paces = _measure(vocabularies, speakers, pool)
     seen: set[str] = set()
     sentences = {}
-    for language, recipe in sorted(recipes.items()):
+    for language, spec in sorted(specs.items()):
         words = [word.text for word in vocabularies[language]]
         for split in SPLITS:
             rng = rng_of(seed, language, split)
-            for number, target in enumerate(draw_durations(recipe, getattr(recipe, f"{split}_minutes"), rng)):
-                speaker = speakers[language][rng.integers(recipe.num_speakers)]
+            for number, target in enumerate(draw_durations(spec, getattr(spec, f"{split}_minutes"), rng)):
+                speaker = speakers[language][rng.integers(spec.num_speakers)]
                 chosen = _new_sentence(language, words, paces[speaker], target, seen, rng)
                 sentences[language, split, number] = Sentence(speaker, chosen, join(chosen, find_language(language)))
     return sentences
@@ -112,25 +112,25 @@ def rng_of(*of: int | str) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "little"))
 
 
-def readable_words(recipes: Mapping[str, Recipe], pool: Pool) -> dict[str, list[Word]]:
+def readable_words(specs: Mapping[str, SpeechSpec], pool: Pool) -> dict[str, list[Word]]:
     """The words of each language that its voice reads as words: `num_words`, or all where there are fewer."""
-    languages = sorted(recipes)
-    candidates = [frequent_words(language)[: 4 * recipes[language].num_words + 100] for language in languages]
-    jobs = [Read(find_language(code).voice, words) for code, words in zip(languages, candidates, strict=True)]
+    languages = sorted(specs)
+    candidates = [frequent_words(language)[: 4 * specs[language].num_words + 100] for language in languages]
+    jobs = [ReadJob(find_language(code).voice, words) for code, words in zip(languages, candidates, strict=True)]
     readings = dict(pool.run(jobs))
     readable = {}
     for number, code in enumerate(languages):
         pairs = zip(candidates[number], readings[number], strict=True)
         words = [Word(word, num_sounds(said)) for word, said in pairs if is_read_well(said, find_language(code))]
-        readable[code] = words[: recipes[code].num_words]
+        readable[code] = words[: specs[code].num_words]
     return readable
 
 
-def draw_speakers(language: str, recipe: Recipe, seed: int) -> list[Speaker]:
+def draw_speakers(language: str, spec: SpeechSpec, seed: int) -> list[Speaker]:
     """The speakers of a language.
 
     Example:
-        >>> [speaker.name for speaker in draw_speakers("ces", Recipe(num_speakers=2), seed=0)]
+        >>> [speaker.name for speaker in draw_speakers("ces", SpeechSpec(num_speakers=2), seed=0)]
         ['ces-0', 'ces-1']
     """
     rng = rng_of(seed, language, "speakers")
@@ -141,33 +141,33 @@ def draw_speakers(language: str, recipe: Recipe, seed: int) -> list[Speaker]:
             name=f"{language}-{number}",
             voice=f"{voice}+{variants[number % len(variants)]}",
             pitch=int(rng.integers(*PITCHES, endpoint=True)),
-            rate=round(rng.uniform(*recipe.words_per_minute)),
+            rate=round(rng.uniform(*spec.words_per_minute)),
         )
-        for number in range(recipe.num_speakers)
+        for number in range(spec.num_speakers)
     ]
 
 
-def draw_durations(recipe: Recipe, minutes: float, rng: np.random.Generator) -> list[float]:
+def draw_durations(spec: SpeechSpec, minutes: float, rng: np.random.Generator) -> list[float]:
     """Durations of a gamma distribution that sum to nearly `minutes`, clipped to what an utterance may have.
 
     Example:
-        >>> durations = draw_durations(Recipe(duration=4.0, spread=1.7), minutes=60, rng=rng_of(0))
+        >>> durations = draw_durations(SpeechSpec(duration=4.0, spread=1.7), minutes=60, rng=rng_of(0))
         >>> len(durations), round(float(np.mean(durations)), 3), round(float(np.std(durations)), 1)
         (900, 4.0, 1.7)
     """
-    drawn = np.full(max(int(minutes > 0), round(60 * minutes / recipe.duration)), recipe.duration)
+    drawn = np.full(max(int(minutes > 0), round(60 * minutes / spec.duration)), spec.duration)
     if not len(drawn):
         return []
-    if recipe.spread > 0:
-        drawn = rng.gamma((recipe.duration / recipe.spread) ** 2, size=len(drawn))
+    if spec.spread > 0:
+        drawn = rng.gamma((spec.duration / spec.spread) ** 2, size=len(drawn))
     for _ in range(8):  # clipping moves the mean
-        drawn = np.clip(drawn * (recipe.duration / drawn.mean()), SHORTEST, LONGEST)
+        drawn = np.clip(drawn * (spec.duration / drawn.mean()), SHORTEST, LONGEST)
     return [float(duration) for duration in drawn]
 
 
 def _measure(
     words: Mapping[str, Sequence[Word]], speakers: Mapping[str, Sequence[Speaker]], pool: Pool
-) -> dict[Speaker, Pace]:
+) -> dict[Speaker, SpeakerPace]:
     """Has each speaker say a few sentences, of one to eight words, and fits a line."""
     texts = {}
     for language, everyone in sorted(speakers.items()):
@@ -187,12 +187,12 @@ def _measure(
         sounds = np.array([word.num_sounds for word in words[language]])
         for speaker in everyone:
             base, per_word, per_sound = fits[speaker].tolist()
-            paces[speaker] = Pace(base, np.maximum(per_word + per_sound * sounds, SHORTEST_WORD))
+            paces[speaker] = SpeakerPace(base, np.maximum(per_word + per_sound * sounds, SHORTEST_WORD))
     return paces
 
 
 def _new_sentence(
-    language: str, words: Sequence[str], pace: Pace, target: float, seen: set[str], rng: np.random.Generator
+    language: str, words: Sequence[str], pace: SpeakerPace, target: float, seen: set[str], rng: np.random.Generator
 ) -> tuple[str, ...]:
     """A sentence of nearly `target` seconds that is not in `seen`, to which it is added."""
     for tried in range(NUM_TRIES):
@@ -205,5 +205,5 @@ def _new_sentence(
             return chosen
     raise ValueError(
         f"The {len(words)} words of {language!r} do not suffice: no new sentence of {target:.1f} seconds was found in "
-        f"{NUM_TRIES} tries. Raise `num_words` or `duration` in its recipe, or ask for fewer minutes."
+        f"{NUM_TRIES} tries. Raise `num_words` or `duration` in its spec, or ask for fewer minutes."
     )

@@ -1,4 +1,4 @@
-"""What the speech of a language is to be like, and the recipes of the demonstration."""
+"""What the speech of a language is to be like, and the specs of the demonstration."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MOST_MINUTES = 100_000
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SpeechSpec:
     """What the speech of one language is like.
 
     Example:
-        >>> Recipe(duration=4.0, spread=1.7, snr=(10.0, 20.0)).num_speakers
+        >>> SpeechSpec(duration=4.0, spread=1.7, snr=(10.0, 20.0)).num_speakers
         4
-        >>> Recipe(train_minutes=0)
+        >>> SpeechSpec(train_minutes=0)
         Traceback (most recent call last):
         ValueError: `train_minutes` must be a number from 0.01 to 100000; got 0.
     """
@@ -59,9 +59,9 @@ class Recipe:
             _check(is_right, self, name, f"two numbers from {least} to {most}, the smaller first")
 
 
-def _check_number(recipe: Recipe, name: str, least: float, most: float) -> None:
-    value = getattr(recipe, name)
-    _check(_is_number(value) and least <= value <= most, recipe, name, f"a number from {least:g} to {most:g}")
+def _check_number(spec: SpeechSpec, name: str, least: float, most: float) -> None:
+    value = getattr(spec, name)
+    _check(_is_number(value) and least <= value <= most, spec, name, f"a number from {least:g} to {most:g}")
 
 
 def _is_number(value: Any) -> bool:
@@ -72,18 +72,18 @@ def _is_range(value: Any) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2 and all(map(_is_number, value)) and value[0] <= value[1]
 
 
-def _check(is_right: bool, recipe: Recipe, name: str, expected: str) -> None:
+def _check(is_right: bool, spec: SpeechSpec, name: str, expected: str) -> None:
     if not is_right:
-        raise ValueError(f"`{name}` must be {expected}; got {getattr(recipe, name)!r}.")
+        raise ValueError(f"`{name}` must be {expected}; got {getattr(spec, name)!r}.")
 
 
 # The durations of the paper's first set, times 0.3; Korean stands for Min Nan, which eSpeak NG does not speak.
 _PACE = (105.0, 130.0)
-DEMO = {
-    "ces": Recipe(duration=1.2, spread=0.51, words_per_minute=_PACE, snr=(20.0, 35.0)),
-    "cmn": Recipe(duration=3.1, spread=1.05, words_per_minute=(145.0, 175.0), snr=(12.0, 22.0), num_words=600),
-    "kor": Recipe(duration=1.1, spread=0.21, words_per_minute=_PACE, snr=(12.0, 20.0)),
-    "pol": Recipe(duration=2.25, spread=0.9, words_per_minute=_PACE, snr=(18.0, 30.0)),
-    "ron": Recipe(duration=3.8, spread=0.93, words_per_minute=_PACE, snr=(22.0, 35.0)),
-    "spa": Recipe(duration=2.4, spread=0.66, words_per_minute=_PACE, snr=(25.0, 35.0)),
+DEMO_SPECS = {
+    "ces": SpeechSpec(duration=1.2, spread=0.51, words_per_minute=_PACE, snr=(20.0, 35.0)),
+    "cmn": SpeechSpec(duration=3.1, spread=1.05, words_per_minute=(145.0, 175.0), snr=(12.0, 22.0), num_words=600),
+    "kor": SpeechSpec(duration=1.1, spread=0.21, words_per_minute=_PACE, snr=(12.0, 20.0)),
+    "pol": SpeechSpec(duration=2.25, spread=0.9, words_per_minute=_PACE, snr=(18.0, 30.0)),
+    "ron": SpeechSpec(duration=3.8, spread=0.93, words_per_minute=_PACE, snr=(22.0, 35.0)),
+    "spa": SpeechSpec(duration=2.4, spread=0.66, words_per_minute=_PACE, snr=(25.0, 35.0)),
 }

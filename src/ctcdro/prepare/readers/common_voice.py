@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...storage.paths import PathLike, escapes_folder
-from ..prepare import SPLITS, Dropped, Listed
+from ..prepare import SPLITS, CorpusEntry, Dropped
 from ..tsv import language_folders, read_table
 
 
-def read_common_voice(root: PathLike, languages: Sequence[str] | None = None) -> Iterator[Listed | Dropped]:
+def read_common_voice(root: PathLike, languages: Sequence[str] | None = None) -> Iterator[CorpusEntry | Dropped]:
     """The utterances of a release, or of one of its languages.
 
     Args:
@@ -29,7 +29,7 @@ def read_common_voice(root: PathLike, languages: Sequence[str] | None = None) ->
             yield from _read_split(folder, split, language)
 
 
-def _read_split(folder: Path, split: str, language: str) -> Iterator[Listed | Dropped]:
+def _read_split(folder: Path, split: str, language: str) -> Iterator[CorpusEntry | Dropped]:
     path = folder / f"{split}.tsv"
     if not path.is_file():
         raise ValueError(f"{path} is not there; expected train.tsv, dev.tsv and test.tsv beside clips.")
@@ -43,7 +43,7 @@ def _read_split(folder: Path, split: str, language: str) -> Iterator[Listed | Dr
             yield Dropped(split, language, where, "malformed line", f"{row['path']!r:.60} leads out of clips")
         else:
             clip = row["path"] if Path(row["path"]).suffix else f"{row['path']}.mp3"  # old releases leave it out
-            yield Listed(
+            yield CorpusEntry(
                 split=split,
                 audio=str(folder / "clips" / clip),
                 text=row["sentence"],

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...storage.paths import PathLike, escapes_folder
-from ..prepare import SPLITS, Dropped, Listed
+from ..prepare import SPLITS, CorpusEntry, Dropped
 from ..tsv import language_folders, read_table
 
 # The tables have no header.
@@ -19,7 +19,7 @@ COLUMNS = ("sentence", "file", "raw_text", "text", "characters", "num_samples", 
 
 def read_fleurs(
     root: PathLike, languages: Sequence[str] | None = None, raw: bool = False
-) -> Iterator[Listed | Dropped]:
+) -> Iterator[CorpusEntry | Dropped]:
     """The utterances of those languages.
 
     Args:
@@ -36,7 +36,7 @@ def read_fleurs(
             yield from _read_split(folder, split, language, "raw_text" if raw else "text")
 
 
-def _read_split(folder: Path, split: str, language: str, text: str) -> Iterator[Listed | Dropped]:
+def _read_split(folder: Path, split: str, language: str, text: str) -> Iterator[CorpusEntry | Dropped]:
     path = folder / f"{split}.tsv"
     if not path.is_file():
         raise ValueError(f"{path} is not there; expected train.tsv, dev.tsv and test.tsv.")
@@ -50,7 +50,7 @@ def _read_split(folder: Path, split: str, language: str, text: str) -> Iterator[
         elif escapes_folder(row["file"]):
             yield Dropped(split, language, where, "malformed line", f"{row['file']!r:.60} leads out of {audio}")
         else:
-            yield Listed(
+            yield CorpusEntry(
                 split=split,
                 audio=str(audio / row["file"]),
                 text=row[text],

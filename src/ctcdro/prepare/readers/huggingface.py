@@ -16,7 +16,7 @@ from typing import Any
 from ...runtime.extras import extra
 from ...storage.atomic import atomic_write_bytes, remove_leftovers
 from ...storage.paths import PathLike
-from ..prepare import SPLITS, Dropped, Listed
+from ..prepare import SPLITS, CorpusEntry, Dropped
 
 Keep = Callable[[str, str, Any], bool]
 
@@ -48,7 +48,7 @@ def read_huggingface(
     lang: str | None = None,
     corpus: str | None = None,
     keep: Keep | None = None,
-) -> Iterator[Listed | Dropped]:
+) -> Iterator[CorpusEntry | Dropped]:
     """The utterances of a dataset.
 
     Args:
@@ -87,7 +87,7 @@ def read_huggingface(
                 yield Dropped(split, language, f"{where}:{number}", "missing audio", "neither bytes nor a path", id)
                 continue
             speaker = row[columns.speaker] if columns.speaker else None
-            yield Listed(
+            yield CorpusEntry(
                 split=split,
                 audio=audio,
                 text=text or "",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...storage.lines import numbered_lines
 from ...storage.paths import PathLike
-from ..prepare import Dropped, Listed
+from ..prepare import CorpusEntry, Dropped
 from ..tsv import audio_path
 
 # By how many seconds a segment may end after its recording, and is cut there, as Kaldi's own tools do.
@@ -23,7 +23,7 @@ def read_kaldi(
     lang: str | None = None,
     lang_map: PathLike | None = None,
     corpus: str | None = None,
-) -> Iterator[Listed | Dropped]:
+) -> Iterator[CorpusEntry | Dropped]:
     """The utterances of data folders, by split.
 
     Args:
@@ -41,7 +41,7 @@ def read_kaldi(
 
 def _read_folder(
     folder: Path, split: str, lang: str | None, languages: Mapping[str, str], corpus: str | None
-) -> Iterator[Listed | Dropped]:
+) -> Iterator[CorpusEntry | Dropped]:
     recordings = _read_recordings(folder / "wav.scp")
     segments = _read_segments(folder / "segments")
     speakers = _read_map(folder / "utt2spk", needed=False)
@@ -65,7 +65,7 @@ def _read_folder(
                 split, language, where, "missing audio", f"{recording:.60} is not in {folder / 'wav.scp'}", id
             )
             continue
-        yield Listed(
+        yield CorpusEntry(
             split=split,
             audio=recordings[recording],
             text=rest[0] if rest else "",

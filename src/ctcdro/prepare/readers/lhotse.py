@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from ...storage.json_fields import MAX_SECONDS, check_seconds, optional_seconds, optional_text
 from ...storage.json_files import scan_json_lines
 from ...storage.paths import PathLike
-from ..prepare import Dropped, Listed
+from ..prepare import CorpusEntry, Dropped
 from ..tsv import audio_path
 
 
 def read_lhotse(
     manifests: Mapping[str, Sequence[PathLike]], lang: str | None = None, corpus: str | None = None
-) -> Iterator[Listed | Dropped]:
+) -> Iterator[CorpusEntry | Dropped]:
     """The utterances of manifests, by split.
 
     Args:
@@ -81,7 +81,7 @@ def _recording(record: Mapping[str, Any], where: str, folder: Path) -> Recording
 
 def _of_cut(
     cut: Mapping[str, Any], split: str, where: str, folder: Path, lang: str | None, corpus: str | None
-) -> Iterator[Listed | Dropped]:
+) -> Iterator[CorpusEntry | Dropped]:
     record, supervisions, start = cut.get("recording"), cut.get("supervisions"), cut.get("start", 0)
     if (
         not (isinstance(record, dict) and "sources" in record)
@@ -104,7 +104,7 @@ def _of_supervision(
     where: str,
     lang: str | None,
     corpus: str | None,
-) -> Listed | Dropped:
+) -> CorpusEntry | Dropped:
     """The utterance; its start counts from that of the cut."""
     id = None
     language = lang or ""
@@ -119,7 +119,7 @@ def _of_supervision(
             )
         if recording.obstacle:
             return Dropped(split, language, where, "unusable recording", f"{recording.path}: {recording.obstacle}", id)
-        return Listed(
+        return CorpusEntry(
             split=split,
             audio=recording.path,
             text=optional_text(supervision, "text") or "",

@@ -20,7 +20,7 @@ from typing import Literal
 
 from ...storage.lines import numbered_lines
 from ...storage.paths import PathLike, escapes_folder
-from ..prepare import CORPUS_NOT_THERE, SPLITS, Dropped, Listed
+from ..prepare import CORPUS_NOT_THERE, SPLITS, CorpusEntry, Dropped
 from .huggingface import Columns, read_huggingface
 from .ml_superb_sets import FEW_SHOT, Pair
 
@@ -54,7 +54,7 @@ def read_ml_superb(
     train: Literal["1h", "10min"] = "1h",
     reserved: Reserved = "few-shot",
     skip_missing: bool = False,
-) -> Iterator[Listed | Dropped]:
+) -> Iterator[CorpusEntry | Dropped]:
     """The utterances of those languages and corpora.
 
     Args:
@@ -89,7 +89,7 @@ def read_ml_superb_copy(
     pairs: Collection[Pair] | None = None,
     reserved: Reserved = "few-shot",
     skip_missing: bool = False,
-) -> Iterator[Listed | Dropped]:
+) -> Iterator[CorpusEntry | Dropped]:
     """The utterances of the benchmark's copy for `datasets` (hub name or folder); their audio is written below `out`.
 
     Its texts begin with the language, as in "[ces] ahoj"; corpora are known by the ids.
@@ -155,7 +155,7 @@ def _keeps(language: str, split: str, reserved: Reserved) -> Callable[[str], boo
     return lambda id: id in chosen
 
 
-def _as_on_disk(item: Listed | Dropped) -> Listed | Dropped:
+def _as_on_disk(item: CorpusEntry | Dropped) -> CorpusEntry | Dropped:
     language = item.lang.removeprefix("org_")
     if isinstance(item, Dropped):
         return replace(item, lang=language)
@@ -163,7 +163,7 @@ def _as_on_disk(item: Listed | Dropped) -> Listed | Dropped:
     return replace(item, lang=language, text=text, corpus=corpus_of(item.id or ""))
 
 
-def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iterator[Listed | Dropped]:
+def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iterator[CorpusEntry | Dropped]:
     path = folder / name
     if not path.is_file():
         raise ValueError(f"{path} is not there; expected the transcripts of ML-SUPERB 2.0.")
@@ -172,7 +172,7 @@ def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iter
         if escapes_folder(id):
             yield Dropped(split, language, f"{path}:{number}", "malformed line", f"{id!r:.60} leads out of wav", id)
             continue
-        yield Listed(
+        yield CorpusEntry(
             split=split,
             audio=str(folder / "wav" / f"{id}.wav"),
             text=rest[1] if len(rest) == 2 else "",

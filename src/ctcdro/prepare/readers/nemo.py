@@ -9,7 +9,7 @@ from typing import Any
 from ...storage.json_fields import optional_seconds, optional_text
 from ...storage.json_files import scan_json_lines
 from ...storage.paths import PathLike
-from ..prepare import Dropped, Listed
+from ..prepare import CorpusEntry, Dropped
 from ..tsv import audio_path
 
 
@@ -18,7 +18,7 @@ def read_nemo(
     lang: str | None = None,
     lang_field: str = "lang",
     text_field: str = "text",
-) -> Iterator[Listed | Dropped]:
+) -> Iterator[CorpusEntry | Dropped]:
     """The utterances of manifests, by split; as in NeMo, `duration` seconds from `offset` are what is said.
 
     Args:
@@ -45,14 +45,14 @@ def read_nemo(
 
 def _listed(
     record: dict[str, Any], split: str, where: str, folder: Path, lang: str | None, lang_field: str, text_field: str
-) -> Listed:
+) -> CorpusEntry:
     audio = optional_text(record, "audio_filepath")
     if audio is None:
         raise ValueError(f"`audio_filepath` is missing (found: {', '.join(record):.200})")
     language = optional_text(record, lang_field) or lang
     if language is None:
         raise ValueError(f"`{lang_field}` is missing (found: {', '.join(record):.200}); --lang gives one to all")
-    return Listed(
+    return CorpusEntry(
         split=split,
         audio=audio_path(audio, folder),
         text=optional_text(record, text_field) or "",
