@@ -19,15 +19,15 @@ __all__ = [
     "erm",
     "exponential_update",
     "group_dro",
-    "per_frame",
-    "per_label",
-    "scales_per_label",
     "smoothed_update",
 ]
 
 if TYPE_CHECKING:
-    from .objectives.ctc import ctc_losses, per_frame, per_label
-    from .objectives.objectives import CTCDROLoss, ctc_dro, ctc_dro_unsmoothed, erm, group_dro, scales_per_label
+    from .objectives.ctc import ctc_losses
+    from .objectives.ctc_dro import ctc_dro, ctc_dro_unsmoothed
+    from .objectives.erm import erm
+    from .objectives.group_dro import group_dro
+    from .objectives.loss import CTCDROLoss
     from .objectives.weights import exponential_update, smoothed_update
     from .sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
     from .speech.manifest import Manifest
@@ -37,15 +37,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "objectives.ctc": ["ctc_losses", "per_frame", "per_label"],
-        "objectives.objectives": [
-            "CTCDROLoss",
-            "ctc_dro",
-            "ctc_dro_unsmoothed",
-            "erm",
-            "group_dro",
-            "scales_per_label",
-        ],
+        "objectives.ctc": ["ctc_losses"],
+        "objectives.ctc_dro": ["ctc_dro", "ctc_dro_unsmoothed"],
+        "objectives.erm": ["erm"],
+        "objectives.group_dro": ["group_dro"],
+        "objectives.loss": ["CTCDROLoss"],
         "objectives.weights": ["exponential_update", "smoothed_update"],
         "sampling.samplers": ["GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"],
         "speech.manifest": ["Manifest"],

@@ -4,6 +4,7 @@ Written from the paper and not from the package, to judge it by. A batch is a li
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from math import exp
 
 Batch = list[tuple[float, int]]
@@ -24,16 +25,30 @@ def algorithm_1(batches: Iterable[Batch], num_groups: int, step_size: float) -> 
 
 
 def algorithm_2(
-    batches: Iterable[Batch], num_groups: int, exponent: Callable[[float, float], float]
+    batches: Iterable[Batch],
+    num_groups: int,
+    exponent: Callable[[float, float], float],
+    characters: Iterable[list[int]] | None = None,
 ) -> Iterator[tuple[list[float], float]]:
-    """CTC-DRO: yields the weights and the loss after every batch. `exponent` gives that of line 14 from (loss, q)."""
+    """CTC-DRO: yields the weights and the loss after every batch. `exponent` gives that of line 14 from (loss, q).
+
+    With the characters of each utterance, weights follow the loss per character, times the mean over groups of the
+    characters per batch.
+    """
     q = [1 / num_groups] * num_groups
     gr_losses: list[list[float]] = [[] for _ in range(num_groups)]
-    for batch in batches:
+    gr_characters: list[list[float]] = [[] for _ in range(num_groups)]
+    for batch, sizes in zip(batches, characters or repeat(None), strict=False):
         for g in sorted({group for _, group in batch}):
             gr_losses[g].append(sum(loss for loss, group in batch if group == g))
+            if sizes is not None:
+                gr_characters[g].append(sum(size for size, (_, group) in zip(sizes, batch, strict=True) if group == g))
         if all(gr_losses):
             means = [sum(losses) / len(losses) for losses in gr_losses]
+            if sizes is not None:
+                rates = [sum(numbers) / len(numbers) for numbers in gr_characters]
+                means = [mean / rate * sum(rates) / num_groups for mean, rate in zip(means, rates, strict=True)]
+                gr_characters = [[] for _ in range(num_groups)]
             q = [q[g] * exp(exponent(means[g], q[g])) for g in range(num_groups)]
             q = [x / sum(q) for x in q]
             gr_losses = [[] for _ in range(num_groups)]

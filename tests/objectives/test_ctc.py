@@ -1,15 +1,16 @@
 """CTC losses of utterances, and the drop-in loss that weighs them."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-import ctcdro
 from ctcdro import CTCDROLoss, ctc_losses
-from ctcdro.objectives.ctc import check_labels_async
+from ctcdro.objectives import host_memory
+from ctcdro.objectives.ctc_checks import LOWEST_PER_FRAME, check_labels_async
 
 NUM_FRAMES, NUM_LABELS = 30, 12
 
@@ -125,19 +126,19 @@ def test_half_precision_is_taken_as_autocast_would(batch, dtype):
         assert CTCDROLoss(2, step_size=1e-3, smoothing=0.5)(log_probs, *rest, groups).isfinite()
 
 
-def test_log_probs_with_utterances_first_are_refused(batch):
+def test_log_probs_with_utterances_first_are_rejected(batch):
     logits, *rest = batch
     with pytest.raises(ValueError, match=r"\(5, 30, 12\) would be 30 utterances, but `input_lengths` has 5 entries"):
         ctc_losses(logits.log_softmax(-1).transpose(0, 1), *rest)
 
 
-def test_empty_transcripts_are_taken():
+def test_empty_transcripts_are_accepted():
     log_probs = torch.zeros(4, 2, 3).log_softmax(-1)
     losses = ctc_losses(log_probs, torch.ones(2, 1, dtype=torch.int64), [4, 4], [0, 1])
     assert losses[0].item() == pytest.approx(4 * math.log(3), rel=1e-6)
 
 
-def test_log_probs_without_a_batch_are_refused():
+def test_log_probs_without_a_batch_are_rejected():
     with pytest.raises(ValueError, match=r"`log_probs` must have shape .*got \(30, 12\)"):
         ctc_losses(torch.zeros(30, 12), torch.ones(3, dtype=torch.int64), [30], [3])
 
@@ -165,10 +166,10 @@ def test_labels_outside_the_vocabulary_are_named(utterance, label, message):
 
 
 @pytest.mark.parametrize(("utterance", "label", "message"), WRONG_LABELS)
-def test_labels_outside_the_vocabulary_are_refused_where_the_host_cannot_read_them(
+def test_labels_outside_the_vocabulary_are_rejected_where_the_host_cannot_read_them(
     utterance, label, message, monkeypatch
 ):
-    monkeypatch.setattr(ctcdro.objectives.ctc, "_can_read", lambda tensor: False)
+    monkeypatch.setattr(host_memory, "is_readable", lambda *tensors: False)
     padded, in_a_row = PADDED.clone(), IN_A_ROW.clone()
     assert ctc_losses(LOG_PROBS, padded, *LENGTHS).isfinite().all()
     assert ctc_losses(LOG_PROBS, in_a_row, *LENGTHS).isfinite().all()
@@ -237,15 +238,16 @@ def certain_log_probs(targets, num_frames, num_labels, sharpness, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("sharpness", [5.0, 20.0, 100.0, 10_000.0])
-def test_models_that_are_certain_are_not_taken_for_logits(dtype, sharpness):
+def test_models_that_are_certain_are_not_taken_for_logits(dtype):
     lowest = 0.0
-    for num_frames, num_targets in ((1, 1), (2, 1), (10, 3), (1000, 300)):
+    for sharpness, (num_frames, num_targets) in product(
+        (5.0, 20.0, 100.0, 10_000.0), ((1, 1), (2, 1), (10, 3), (1000, 300))
+    ):
         targets = torch.tensor([1, 2]).repeat(3, num_targets)[:, :num_targets]
         log_probs = certain_log_probs(targets, num_frames, 32, sharpness, dtype)
         losses = ctc_losses(log_probs, targets, [num_frames] * 3, [num_targets] * 3)
         lowest = min(lowest, losses.min().item() / num_frames)
-    assert lowest > ctcdro.objectives.ctc.LOWEST_PER_FRAME / 2
+    assert lowest > LOWEST_PER_FRAME / 2
 
 
 def test_a_batch_without_utterances_has_no_losses():
@@ -253,3 +255,23 @@ def test_a_batch_without_utterances_has_no_losses():
     loss = CTCDROLoss(2, step_size=1e-3, smoothing=0.5)(logits, torch.zeros(0, 2, dtype=torch.int64), [], [], [])
     loss.backward()
     assert loss == 0
+
+
+def test_losses_are_divided_by_frames_or_labels(batch):
+    logits, targets, input_lengths, target_lengths = batch
+    log_probs = logits.log_softmax(-1)
+    plain = ctc_losses(log_probs, targets, input_lengths, target_lengths)
+    for normalization, numbers in (("frame", input_lengths), ("label", target_lengths)):
+        losses = ctc_losses(log_probs, targets, input_lengths, target_lengths, normalization=normalization)
+        torch.testing.assert_close(losses, plain / torch.as_tensor(numbers))
+    empty = ctc_losses(log_probs, targets, input_lengths, [0] * len(plain), normalization="label")
+    assert empty.isfinite().all()
+    with pytest.raises(ValueError, match="`normalization` must be one of none, frame, label; got 'frames'"):
+        ctc_losses(log_probs, targets, input_lengths, target_lengths, normalization="frames")
+
+
+def test_the_loss_counts_characters_without_language_tokens(batch):
+    logits, targets, input_lengths, target_lengths = batch
+    criterion = CTCDROLoss(2, step_size=1e-3, smoothing=0.5, signal="loss_per_character", num_language_tokens=5)
+    criterion(logits.log_softmax(-1), targets, input_lengths, target_lengths, [1] * 5)
+    assert criterion.objective.pending[2].tolist() == [0, (8 - 5) + (5 - 5) + (7 - 5)]  # of those that fit

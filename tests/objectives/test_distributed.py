@@ -7,11 +7,13 @@ import pytest
 import torch
 import torch.distributed
 import torch.multiprocessing
+from objective_runs import OBJECTIVES, WITH_CHARACTERS, draw_batches, tensors
 from oracle import algorithm_1
-from test_objectives import OBJECTIVES, draw_batches, tensors
 
 import ctcdro
+from ctcdro.objectives import host_memory
 
+EVERY = OBJECTIVES | WITH_CHARACTERS
 NUM_GROUPS = 4
 NUM_ROUNDS = 40
 
@@ -44,7 +46,7 @@ def _join(rank, function, world_size, folder):
 def weigh_rounds(rank, world_size):
     """The weights after every round of every objective, where ranks take the batches of a round in turns."""
     results = {}
-    for name, make in OBJECTIVES.items():
+    for name, make in EVERY.items():
         objective = make(NUM_GROUPS)
         results[name] = []
         for batches in rounds_of_all_groups():
@@ -59,12 +61,12 @@ def weights_of_two(tmp_path_factory):
     return in_processes(weigh_rounds, 2, tmp_path_factory.mktemp("two"))
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", EVERY)
 def test_weights_are_equal_on_both_ranks_bit_for_bit(weights_of_two, name):
     assert torch.equal(weights_of_two[0][name], weights_of_two[1][name])
 
 
-@pytest.mark.parametrize("name", ["ctc_dro", "ctc_dro, mean", "ctc_dro_unsmoothed"])
+@pytest.mark.parametrize("name", ["ctc_dro", *WITH_CHARACTERS, "ctc_dro_unsmoothed, mean"])
 def test_weights_of_ctc_dro_are_those_of_one_process_that_saw_all_batches(weights_of_two, name):
     assert torch.equal(weights_of_two[0][name], weigh_rounds(0, 1)[name])
 
@@ -84,7 +86,7 @@ def test_weights_of_group_dro_are_those_of_one_process_that_saw_both_batches_as_
 def odd_batches(rank, world_size):
     """On the host, and with the tensor operations for other devices."""
     results = weigh_odd_batches(rank)
-    ctcdro.objectives.steps_python.can_read = lambda losses, groups: False
+    host_memory.is_readable = lambda *tensors: False
     return results | {f"{name}, device": values for name, values in weigh_odd_batches(rank).items()}
 
 
@@ -133,7 +135,7 @@ def on_device_and_alone(rank, world_size):
     """The weights with the tensor operations for other devices; and with a process group of this rank alone."""
     alone = [torch.distributed.new_group([other]) for other in range(world_size)][rank]
     results = {"alone": weigh_own(ctcdro.ctc_dro(1, step_size=1e-3, smoothing=0.5, process_group=alone), rank)}
-    ctcdro.objectives.steps_python.can_read = lambda losses, groups: False
+    host_memory.is_readable = lambda *tensors: False
     return results | {f"device, {name}": weights for name, weights in weigh_rounds(rank, world_size).items()}
 
 
@@ -147,7 +149,7 @@ def test_other_devices_and_process_groups(tmp_path, weights_of_two):
     ranks = in_processes(on_device_and_alone, 2, tmp_path)
     for rank in ranks:
         assert rank["alone"].tolist() == [1]  # pooled over both ranks it would be 2
-        for name in OBJECTIVES:
+        for name in EVERY:
             assert torch.equal(rank[f"device, {name}"], ranks[0][f"device, {name}"])
             torch.testing.assert_close(rank[f"device, {name}"], weights_of_two[0][name], rtol=1e-5, atol=1e-7)
 

@@ -1,10 +1,12 @@
 """The losses of a batch and their groups in, one number to minimize out; and the group weights behind it.
 
-    weights          the update rules, as pure functions
-    objectives       what is minimized: `erm`, `group_dro`, `ctc_dro`, `ctc_dro_unsmoothed`
-    ctc              the CTC loss of each utterance
-    steps_tensor     the steps of an update in tensor operations, for any device
-    steps_python     the same steps in plain Python, for tensors in host memory
+    methods                     the registry: name, title and settings of each method
+    erm, group_dro, ctc_dro     the methods, one file each
+    objective                   what they share: checks, ranks, state
+    signals                     what the weights compare
+    weights                     the update rules: how weights follow a signal
+    pending                     losses that wait for the next update
+    ctc, loss                   the CTC loss of each utterance; `CTCDROLoss`
 
 Needs torch only.
 """

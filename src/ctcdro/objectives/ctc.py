@@ -1,17 +1,16 @@
-"""CTC losses, one per utterance: what the objectives weigh.
-
-Also the two normalizations that the paper's appendix shows to be no substitute for length-matched batches.
-"""
+"""CTC losses, one per utterance: what the objectives weigh."""
 
 from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
-# `log_softmax` in bfloat16 is off by at most 2 ** -8 of each log probability. A transcript is certain only if at most
-# three labels share each frame; after rounding, their probabilities sum to exp(0.0043) at most. So losses of log
-# probabilities stay above -0.0043 per frame.
-LOWEST_PER_FRAME = -0.01
+from . import host_memory
+from .ctc_checks import check_labels, check_labels_async, check_lengths, check_not_negative
+
+Normalization: TypeAlias = Literal["none", "frame", "label"]
 
 
 def ctc_losses(
@@ -20,6 +19,7 @@ def ctc_losses(
     input_lengths: Tensor | list[int],
     target_lengths: Tensor | list[int],
     blank: int = 0,
+    normalization: Normalization = "none",
 ) -> Tensor:
     """The CTC loss of each utterance: infinite where the transcript does not fit into the frames, NaN where `log_probs`
     is.
@@ -37,6 +37,9 @@ def ctc_losses(
         input_lengths: (N,) frames of each utterance; keep them on the CPU, so that the host need not wait for the GPU.
         target_lengths: (N,) labels of each utterance; likewise.
         blank: the label that stands for no output.
+        normalization: divides each loss by the number of frames or labels of its utterance ("frame" and "label"; an
+            empty transcript counts as one label). The paper's appendix shows that neither replaces length-matched
+            batches.
 
     Returns:
         (N,) losses.
@@ -49,7 +52,11 @@ def ctc_losses(
         >>> log_probs = torch.zeros(2, 2, 3).log_softmax(-1)
         >>> ctc_losses(log_probs, torch.tensor([[1, 2], [1, 1]]), [2, 2], [2, 2])
         tensor([2.1972,    inf])
+        >>> ctc_losses(log_probs, torch.tensor([[1, 2], [1, 1]]), [2, 2], [2, 2], normalization="frame")
+        tensor([1.0986,    inf])
     """
+    if normalization not in get_args(Normalization):
+        raise ValueError(f"`normalization` must be one of {', '.join(get_args(Normalization))}; got {normalization!r}.")
     if log_probs.ndim != 3:
         raise ValueError(f"`log_probs` must have shape (frames, utterances, labels); got {tuple(log_probs.shape)}.")
     if not log_probs.shape[1] == len(input_lengths) == len(target_lengths):
@@ -64,88 +71,19 @@ def ctc_losses(
         return log_probs.sum((0, 2))
     frames, labels = _as_list(input_lengths), _as_list(target_lengths)
     if isinstance(frames, list) and isinstance(labels, list):
-        _check_lengths(log_probs, targets, frames, labels)
-    if isinstance(labels, list) and _can_read(targets):
-        _check_labels(targets, labels, log_probs.shape[2], blank)
+        check_lengths(log_probs, targets, frames, labels)
+    if isinstance(labels, list) and host_memory.is_readable(targets):
+        check_labels(targets, labels, log_probs.shape[2], blank)
     else:
         check_labels_async(targets, torch.as_tensor(target_lengths), log_probs.shape[2], blank)
     # The operator under `torch.nn.functional.ctc_loss`: its last argument zeroes gradients, and only gradients.
     losses, _ = torch._ctc_loss(log_probs, targets, frames, labels, blank, True)  # type: ignore[arg-type]
-    if _can_read(losses):
-        _check_not_negative(losses.tolist(), LOWEST_PER_FRAME * len(log_probs))
-    return losses
-
-
-def check_labels_async(targets: Tensor, target_lengths: Tensor, num_labels: int, blank: int) -> None:
-    """Rejects wrong labels on their device. The host does not wait; a later operation raises the error.
-
-    Args:
-        targets: (N, S) or (sum of `target_lengths`,)
-        target_lengths: (N,)
-    """
-    if not (targets.is_cuda or targets.is_cpu):
-        return  # other devices lack the operation
-    wrong = (targets < 0) | (targets >= num_labels) | (targets == blank)
-    if targets.ndim == 2:
-        lengths = target_lengths.to(targets.device, non_blocking=True)
-        wrong &= torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]
-    torch._assert_async(
-        ~wrong.any(), f"`targets` has the blank ({blank}), or a label that is not from 0 to {num_labels - 1}."
-    )
-
-
-def _check_labels(targets: Tensor, target_lengths: list[int], num_labels: int, blank: int) -> None:
-    rows, start = targets.tolist(), 0
-    for utterance, length in enumerate(target_lengths):
-        labels = rows[utterance][:length] if targets.ndim == 2 else rows[start : start + length]
-        start += length
-        if labels and (min(labels) < 0 or max(labels) >= num_labels or blank in labels):
-            wrong = next(label for label in labels if label == blank or not 0 <= label < num_labels)
-            raise ValueError(
-                f"`targets`: utterance {utterance} has label {wrong}, {_why_wrong(wrong, num_labels, blank)}"
-            )
-
-
-def _why_wrong(label: int, num_labels: int, blank: int) -> str:
-    if label == blank:
-        return "which is the blank. Remove it, count only the labels before it in `target_lengths`, or change `blank`."
-    if label < 0:
-        return "a label below 0. Count only real labels in `target_lengths`, not padding."
-    return (
-        f"but `log_probs` has {num_labels} labels, from 0 to {num_labels - 1}. Does the tokenizer have a larger "
-        "vocabulary than the model?"
-    )
-
-
-def _check_lengths(log_probs: Tensor, targets: Tensor, input_lengths: list[int], target_lengths: list[int]) -> None:
-    num_frames = len(log_probs)
-    for utterance, length in enumerate(input_lengths):
-        if not 0 <= length <= num_frames:
-            raise ValueError(
-                f"`input_lengths`: utterance {utterance} has {length} frames, but `log_probs` has {num_frames}. Count "
-                "frames after the subsampling of the model, not samples or input features."
-            )
-    if min(target_lengths) < 0:
-        raise ValueError(f"`target_lengths` must be zero or more; got {min(target_lengths)}.")
-    if targets.ndim == 2 and max(target_lengths) > targets.shape[1]:
-        raise ValueError(
-            f"`target_lengths`: utterance {target_lengths.index(max(target_lengths))} has {max(target_lengths)} "
-            f"labels, but `targets` has room for {targets.shape[1]}."
-        )
-    if targets.ndim == 1 and sum(target_lengths) != len(targets):
-        raise ValueError(
-            f"`target_lengths` must sum to the number of labels in `targets` if that is one row; got "
-            f"{sum(target_lengths)} and {len(targets)}. Padded labels need shape (utterances, labels)."
-        )
-
-
-def _check_not_negative(losses: list[float], lowest: float) -> None:
-    for loss in losses:
-        if loss < lowest:
-            raise ValueError(
-                f"`log_probs` must be log probabilities, whose CTC losses are never negative; got a loss of {loss:g}. "
-                "These look like logits: apply `log_softmax(-1)`."
-            )
+    if host_memory.is_readable(losses):
+        check_not_negative(losses.tolist(), len(log_probs))
+    if normalization == "none":
+        return losses
+    divisor = input_lengths if normalization == "frame" else target_lengths
+    return losses / torch.as_tensor(divisor).to(losses).clamp(min=1)
 
 
 def _as_list(lengths: Tensor | list[int]) -> Tensor | list[int]:
@@ -153,30 +91,4 @@ def _as_list(lengths: Tensor | list[int]) -> Tensor | list[int]:
     if not isinstance(lengths, Tensor):
         return list(lengths)
     lengths = lengths.cpu()
-    return lengths.tolist() if _can_read(lengths) else lengths
-
-
-def _can_read(tensor: Tensor) -> bool:
-    """Whether the host can read the values without waiting: they are in its memory, and neither fake nor traced."""
-    return tensor.is_cpu and type(tensor) is Tensor and not torch.compiler.is_compiling()
-
-
-def per_frame(losses: Tensor, input_lengths: Tensor) -> Tensor:
-    """Losses over the number of frames of each utterance ("Frame" in the paper's normalization study).
-
-    Example:
-        >>> per_frame(torch.tensor([60.0, 90.0]), torch.tensor([20, 60]))
-        tensor([3.0000, 1.5000])
-    """
-    return losses / input_lengths.to(losses)
-
-
-def per_label(losses: Tensor, target_lengths: Tensor) -> Tensor:
-    """Losses over the number of target labels of each utterance ("Target" in the study); an empty transcript counts as
-    one label.
-
-    Example:
-        >>> per_label(torch.tensor([60.0, 90.0, 5.0]), torch.tensor([20, 60, 0]))
-        tensor([3.0000, 1.5000, 5.0000])
-    """
-    return losses / target_lengths.to(losses).clamp(min=1)
+    return lengths.tolist() if host_memory.is_readable(lengths) else lengths

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .objectives import Objective
+    from .objective import Objective
 
 
 @dataclass(frozen=True)
@@ -40,20 +40,20 @@ class Method:
 METHODS = {
     method.name: method
     for method in (
-        Method("erm", "Baseline (ERM)", "objectives.erm", ("reduction",)),
-        Method("group-dro", "Group DRO", "objectives.group_dro", ("step_size",), tuned=("step_size",)),
+        Method("erm", "Baseline (ERM)", "erm.erm", ("reduction",)),
+        Method("group-dro", "Group DRO", "group_dro.group_dro", ("step_size",), tuned=("step_size",)),
         Method(
             "ctc-dro-unsmoothed",
             "CTC-DRO without smoothing",
-            "objectives.ctc_dro_unsmoothed",
-            ("step_size", "reduction"),
+            "ctc_dro.ctc_dro_unsmoothed",
+            ("step_size", "reduction", "signal", "warmup_batches"),
             tuned=("step_size",),
         ),
         Method(
             "ctc-dro",
             "CTC-DRO",
-            "objectives.ctc_dro",
-            ("step_size", "smoothing", "reduction"),
+            "ctc_dro.ctc_dro",
+            ("step_size", "smoothing", "reduction", "signal", "warmup_batches"),
             tuned=("step_size", "smoothing"),
         ),
     )

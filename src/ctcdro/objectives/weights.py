@@ -1,11 +1,11 @@
-"""Group weights: the two update rules, as pure functions.
+"""Rules: how group weights follow a signal, as pure functions.
 
-A rule multiplies each weight by the exponential of an *exponent*, and normalizes. Exponents are what rules differ in,
-and are written once, for numbers and tensors alike.
+A rule takes the logarithms of the weights and the signal of each group, and returns new logarithms. Logarithms keep
+every loss, however large, from overflowing.
 
 The paper's symbols, as words:
 
-    q        weights      (G,), on the simplex; kept as their logarithms, so that no loss, however large, overflows
+    q        weights      (G,), on the simplex
     eta_q    step_size    of the weights, not of the model
     alpha    smoothing    0 or more; there are no magic values
     |G|      num_groups   written G in shapes
@@ -14,24 +14,22 @@ The paper's symbols, as words:
 from __future__ import annotations
 
 import math
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from ..runtime.arguments import is_number
 
-Number = TypeVar("Number", float, Tensor)
-
-# Losses, and logarithms of weights, stay within this, so that sums and products of them are finite. No run that is any
-# good comes near it.
+# Signals and logarithms of weights stay within this bound, so that sums and products of them are finite. No useful run
+# comes near it.
 BOUND = torch.finfo(torch.float32).max / 8
 
 
-class Exponent(Protocol):
-    """(loss, weight) -> exponent, element by element."""
+class Rule(Protocol):
+    """(G,) logarithms of weights and (G,) signal -> (G,) logarithms of the new weights."""
 
-    def __call__(self, loss: Number, weight: Number) -> Number: ...
+    def __call__(self, log_weights: Tensor, signal: Tensor) -> Tensor: ...
 
 
 def smoothed_update(weights: Tensor, losses: Tensor, *, step_size: float, smoothing: float) -> Tensor:
@@ -59,8 +57,7 @@ def smoothed_update(weights: Tensor, losses: Tensor, *, step_size: float, smooth
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
-    step_size, smoothing = not_negative("step_size", step_size), not_negative("smoothing", smoothing)
-    return _multiply(weights, smoothed_exponent(losses, weights, step_size=step_size, smoothing=smoothing))
+    return smoothed_rule(_log(weights), losses, **_checked(step_size=step_size, smoothing=smoothing)).exp()
 
 
 def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> Tensor:
@@ -73,28 +70,19 @@ def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> 
         tensor([0.5250, 0.4750])
     """
     _check_shapes(weights, losses)
-    step_size = not_negative("step_size", step_size)
-    return _multiply(weights, exponential_exponent(losses, weights, step_size=step_size))
+    return exponential_rule(_log(weights), losses, **_checked(step_size=step_size)).exp()
 
 
-def smoothed_exponent(loss: Number, weight: Number, *, step_size: float, smoothing: float) -> Number:
-    """The exponent of `smoothed_update`."""
-    # The smallest number matters only without smoothing, to a weight that has vanished.
-    return step_size * loss / (weight + max(smoothing, torch.finfo(torch.float32).tiny))
+def smoothed_rule(log_weights: Tensor, signal: Tensor, *, step_size: float, smoothing: float) -> Tensor:
+    """`smoothed_update`, in logarithms."""
+    # The smallest positive number matters only without smoothing, to a weight that has vanished.
+    denominator = log_weights.exp() + max(smoothing, torch.finfo(torch.float32).tiny)
+    return _normalize(log_weights + step_size * signal.clamp(-BOUND, BOUND) / denominator)
 
 
-def exponential_exponent(loss: Number, weight: Number, *, step_size: float) -> Number:
-    """The exponent of `exponential_update`."""
-    return step_size * loss
-
-
-def add_and_normalize(log_weights: Tensor, exponents: Tensor) -> Tensor:
-    """Multiplies weights by the exponentials of exponents and normalizes them, in logarithms."""
-    return torch.log_softmax((log_weights + exponents).clamp(-BOUND, BOUND), dim=0)
-
-
-def _multiply(weights: Tensor, exponents: Tensor) -> Tensor:
-    return add_and_normalize(weights.log().clamp(min=-BOUND), exponents).exp()
+def exponential_rule(log_weights: Tensor, signal: Tensor, *, step_size: float) -> Tensor:
+    """`exponential_update`, in logarithms."""
+    return _normalize(log_weights + step_size * signal.clamp(-BOUND, BOUND))
 
 
 def not_negative(name: str, value: float) -> float:
@@ -102,6 +90,18 @@ def not_negative(name: str, value: float) -> float:
     if not (is_number(value) and math.isfinite(value) and value >= 0):
         raise ValueError(f"`{name}` must be a finite number, zero or more; got {value!r}.")
     return float(value)
+
+
+def _checked(**settings: float) -> dict[str, float]:
+    return {name: not_negative(name, value) for name, value in settings.items()}
+
+
+def _log(weights: Tensor) -> Tensor:
+    return weights.log().clamp(min=-BOUND)
+
+
+def _normalize(log_weights: Tensor) -> Tensor:
+    return torch.log_softmax(log_weights.clamp(-BOUND, BOUND), dim=0)
 
 
 def _check_shapes(weights: Tensor, losses: Tensor) -> None:

@@ -1,0 +1,83 @@
+"""Checks of what is given to a CTC loss: torch reads and writes out of bounds where lengths or labels are wrong."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# `log_softmax` in bfloat16 is off by at most 2 ** -8 of each log probability. A transcript is certain only if at most
+# three labels share each frame; after rounding, their probabilities sum to exp(0.0043) at most. So losses of log
+# probabilities stay above -0.0043 per frame.
+LOWEST_PER_FRAME = -0.01
+
+
+def check_labels_async(targets: Tensor, target_lengths: Tensor, num_labels: int, blank: int) -> None:
+    """Rejects wrong labels on their device. The host does not wait; a later operation raises the error.
+
+    Args:
+        targets: (N, S) or (sum of `target_lengths`,)
+        target_lengths: (N,)
+    """
+    if not (targets.is_cuda or targets.is_cpu):
+        return  # other devices lack the operation
+    wrong = (targets < 0) | (targets >= num_labels) | (targets == blank)
+    if targets.ndim == 2:
+        lengths = target_lengths.to(targets.device, non_blocking=True)
+        wrong &= torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]
+    torch._assert_async(
+        ~wrong.any(), f"`targets` has the blank ({blank}), or a label that is not from 0 to {num_labels - 1}."
+    )
+
+
+def check_labels(targets: Tensor, target_lengths: list[int], num_labels: int, blank: int) -> None:
+    rows, start = targets.tolist(), 0
+    for utterance, length in enumerate(target_lengths):
+        labels = rows[utterance][:length] if targets.ndim == 2 else rows[start : start + length]
+        start += length
+        if labels and (min(labels) < 0 or max(labels) >= num_labels or blank in labels):
+            wrong = next(label for label in labels if label == blank or not 0 <= label < num_labels)
+            raise ValueError(
+                f"`targets`: utterance {utterance} has label {wrong}, {_why_wrong(wrong, num_labels, blank)}"
+            )
+
+
+def _why_wrong(label: int, num_labels: int, blank: int) -> str:
+    if label == blank:
+        return "which is the blank. Remove it, count only the labels before it in `target_lengths`, or change `blank`."
+    if label < 0:
+        return "a label below 0. Count only real labels in `target_lengths`, not padding."
+    return (
+        f"but `log_probs` has {num_labels} labels, from 0 to {num_labels - 1}. Does the tokenizer have a larger "
+        "vocabulary than the model?"
+    )
+
+
+def check_lengths(log_probs: Tensor, targets: Tensor, input_lengths: list[int], target_lengths: list[int]) -> None:
+    num_frames = len(log_probs)
+    for utterance, length in enumerate(input_lengths):
+        if not 0 <= length <= num_frames:
+            raise ValueError(
+                f"`input_lengths`: utterance {utterance} has {length} frames, but `log_probs` has {num_frames}. Count "
+                "frames after the subsampling of the model, not samples or input features."
+            )
+    if min(target_lengths) < 0:
+        raise ValueError(f"`target_lengths` must be zero or more; got {min(target_lengths)}.")
+    if targets.ndim == 2 and max(target_lengths) > targets.shape[1]:
+        raise ValueError(
+            f"`target_lengths`: utterance {target_lengths.index(max(target_lengths))} has {max(target_lengths)} "
+            f"labels, but `targets` has room for {targets.shape[1]}."
+        )
+    if targets.ndim == 1 and sum(target_lengths) != len(targets):
+        raise ValueError(
+            f"`target_lengths` must sum to the number of labels in `targets` if that is one row; got "
+            f"{sum(target_lengths)} and {len(targets)}. Padded labels need shape (utterances, labels)."
+        )
+
+
+def check_not_negative(losses: list[float], num_frames: int) -> None:
+    for loss in losses:
+        if loss < LOWEST_PER_FRAME * num_frames:
+            raise ValueError(
+                f"`log_probs` must be log probabilities, whose CTC losses are never negative; got a loss of {loss:g}. "
+                "These look like logits: apply `log_softmax(-1)`."
+            )

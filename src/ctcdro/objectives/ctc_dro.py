@@ -1,0 +1,140 @@
+"""CTC-DRO, Algorithm 2 of the paper, and its ablation without smoothing: a signal and a rule each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor
+
+from ..runtime.arguments import is_whole_number
+from . import host_memory
+from .objective import Objective, Reduction, Shared
+from .signals import SIGNALS, SignalName
+from .weights import Rule, exponential_rule, not_negative, smoothed_rule
+
+# Once this many entries are pending per group, on average, a group without any is reported as absent.
+ABSENT_AFTER = 100
+
+
+class CTCDROOptions(Shared, total=False):
+    """Arguments that `ctc_dro`, `ctc_dro_unsmoothed` and `CTCDROLoss` share."""
+
+    reduction: Reduction
+    """ "sum" is the paper's. "mean" divides the result by the number of losses that were not skipped, as the authors'
+    code does; the weights follow the sum in either case. With batches of unequal size these are two different
+    algorithms."""
+    signal: SignalName
+    """What the weights compare: "loss_per_second", as in the paper, or "loss_per_character", which calls must then be
+    given the characters for. The gradient is the same."""
+    warmup_batches: int
+    """Batches, over all ranks, before the first update: weights stay even. While a model predicts only blanks, losses
+    show how much is said, not how hard it is."""
+
+
+def ctc_dro(num_groups: int, *, step_size: float, smoothing: float, **options: Unpack[CTCDROOptions]) -> Objective:
+    r"""CTC-DRO (Algorithm 2 of the paper).
+
+    For each batch: the sum of its losses joins the pending sums of its group; once every group has one, the weights are
+    updated with each group's mean (`ctcdro.smoothed_update`), and the pending sums are cleared; then the batch counts
+    with the new weights, :math:`|G| \sum_i q_{g(i)} \ell_i`. A batch may mix groups; the sum of each is one entry. Use
+    batches of one total duration (`ctcdro.LengthMatchedBatchSampler`); otherwise sums are not comparable.
+
+    Args:
+        num_groups: number of groups.
+        step_size: eta_q of the paper, which tries 1e-3 and 1e-4.
+        smoothing: alpha of the paper, which tries 0.1, 0.5 and 1.
+        **options: `reduction`, `signal`, `warmup_batches`, `group_names`, `process_group`; see `CTCDROOptions`.
+
+    Example:
+        >>> objective = ctc_dro(num_groups=2, step_size=1e-3, smoothing=0.5)
+        >>> objective(torch.tensor([120.0, 80.0]), torch.tensor([0, 0]))
+        tensor(200.)
+        >>> objective(torch.tensor([60.0, 40.0]), torch.tensor([1, 1]))
+        tensor(95.0042)
+        >>> objective.weights
+        tensor([0.5250, 0.4750])
+    """
+    settings = {
+        "step_size": not_negative("step_size", step_size),
+        "smoothing": not_negative("smoothing", smoothing),
+    }
+    return CTCDRO(num_groups, rule=partial(smoothed_rule, **settings), settings=settings, **options)
+
+
+def ctc_dro_unsmoothed(num_groups: int, *, step_size: float, **options: Unpack[CTCDROOptions]) -> Objective:
+    """CTC-DRO without smoothing, the paper's ablation "- Smooth": `ctc_dro` with the weight update of `group_dro`.
+
+    Example:
+        >>> objective = ctc_dro_unsmoothed(num_groups=2, step_size=1e-3)
+        >>> objective(torch.tensor([200.0, 100.0]), torch.tensor([0, 1]))
+        tensor(304.9958)
+    """
+    settings = {"step_size": not_negative("step_size", step_size)}
+    return CTCDRO(num_groups, rule=partial(exponential_rule, **settings), settings=settings, **options)
+
+
+class CTCDRO(Objective):
+    max_entries = 1.0  # the sum over a group in a batch is one entry, of however many losses
+
+    num_batches: Tensor
+    """() batches of all ranks in training mode."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        *,
+        rule: Rule,
+        settings: Mapping[str, float],
+        signal: SignalName = "loss_per_second",
+        warmup_batches: int = 0,
+        **shared: Any,
+    ) -> None:
+        if signal not in SIGNALS:
+            raise ValueError(f"`signal` must be one of {', '.join(SIGNALS)}; got {signal!r}.")
+        if not is_whole_number(warmup_batches) or warmup_batches < 0:
+            raise ValueError(f"`warmup_batches` must be a whole number, zero or more; got {warmup_batches!r}.")
+        options = {"signal": signal, "warmup_batches": warmup_batches}
+        super().__init__(num_groups, settings={**settings, **options}, **shared)
+        self.needs_characters = signal == "loss_per_character"
+        self._rule, self._signal, self._warmup_batches = rule, SIGNALS[signal], int(warmup_batches)
+        self.register_buffer("num_batches", torch.zeros((), dtype=torch.int64))
+
+    def _weigh(self, losses: Tensor, groups: Tensor) -> Tensor:
+        if host_memory.is_readable(losses, groups, self.pending):
+            self._update_on_host()
+        else:
+            self._update_on_device()
+        self.num_batches.add_(self._num_ranks())
+        return torch.dot((self.num_groups * self.weights)[groups].to(losses.dtype), losses)  # line 21 of Algorithm 2
+
+    def _update_on_device(self) -> None:
+        """Lines 11 to 20 of Algorithm 2. Both outcomes are computed, and one is chosen on the device."""
+        is_complete, is_warm = self.pending[1].all(), self.num_batches >= self._warmup_batches
+        updated = self._rule(self.log_weights, self._signal(self.pending))
+        self.log_weights.copy_(updated.where(is_complete & is_warm, self.log_weights))
+        self.pending.masked_fill_(is_complete | ~is_warm, 0.0)
+
+    def _update_on_host(self) -> None:
+        """The same in host memory and in double precision, where an update that is not due costs nothing."""
+        is_warm = not self._warmup_batches or int(self.num_batches) >= self._warmup_batches
+        entries = self.pending[1].tolist()
+        if is_warm and 0.0 not in entries:
+            self.log_weights.copy_(self._rule(self.log_weights.double(), self._signal(self.pending.double())))
+            self.pending.zero_()
+        elif not is_warm:
+            self.pending.zero_()
+        elif "absent" not in self._warned_of:
+            self._warn_of_absent_groups(entries)
+
+    def _warn_of_absent_groups(self, entries: list[float]) -> None:
+        if sum(entries) >= ABSENT_AFTER * self.num_groups:
+            absent = [group for group, number in enumerate(entries) if number == 0]
+            self._warn_once(
+                "absent",
+                f"Group weights have not changed for at least {max(entries):,.0f} batches, because none had a finite "
+                f"loss of these groups: {self._names(absent)}. An update needs every group. Check their data, sample "
+                "them more often, or create the objective without them.",
+            )

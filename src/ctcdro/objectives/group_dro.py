@@ -1,0 +1,50 @@
+"""Group DRO: Algorithm 1 of the paper."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Unpack
+
+import torch
+from torch import Tensor
+
+from .objective import Objective, Shared
+from .weights import exponential_rule, not_negative
+
+
+def group_dro(num_groups: int, *, step_size: float, **shared: Unpack[Shared]) -> Objective:
+    r"""Group DRO (Algorithm 1 of the paper; Sagawa et al., 2020).
+
+    Every batch updates the weights with the mean loss :math:`L_g` of each group in it; the result is :math:`\sum_g q_g
+    L_g`, over the groups in the batch. Algorithm 1 as printed multiplies by :math:`q_g` once more in its last line,
+    which its authors do not do.
+
+    On several ranks the batches of all ranks count as one: the mean of what they return is what one process would
+    return.
+
+    Args:
+        num_groups: number of groups.
+        step_size: eta_q of the paper, which tries 1e-3 and 1e-4.
+        **shared: `group_names` and `process_group`; see `Shared`.
+
+    Example:
+        >>> objective = group_dro(num_groups=2, step_size=0.01)
+        >>> objective(torch.tensor([30.0, 50.0, 20.0]), torch.tensor([0, 0, 1]))
+        tensor(30.9967)
+        >>> objective.weights
+        tensor([0.5498, 0.4502])
+    """
+    return GroupDRO(num_groups, step_size=not_negative("step_size", step_size), **shared)
+
+
+class GroupDRO(Objective):
+    def __init__(self, num_groups: int, *, step_size: float, **shared: Unpack[Shared]) -> None:
+        super().__init__(num_groups, settings={"step_size": step_size}, reduction="sum", **shared)
+        self._rule = partial(exponential_rule, step_size=step_size)
+
+    def _weigh(self, losses: Tensor, groups: Tensor) -> Tensor:
+        sums, numbers = self.pending[0], self.pending[1].clamp(min=1)
+        self.log_weights.copy_(self._rule(self.log_weights, sums / numbers))  # zero for a group not in the batch
+        self.pending.zero_()
+        # Each rank has a part of every group, and gradients are averaged over ranks, not summed: hence their number.
+        return torch.dot((self._num_ranks() * self.weights / numbers)[groups].to(losses.dtype), losses)
