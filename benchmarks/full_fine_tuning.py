@@ -16,8 +16,8 @@ from ctcdro.models.recognizer import load
 from ctcdro.runs.config import read_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.storage.locks import lock_folder
-from ctcdro.training.loop import _train
-from ctcdro.training.setup import start
+from ctcdro.training.loop import run_steps
+from ctcdro.training.setup import set_up_run
 
 
 def main() -> None:
@@ -28,10 +28,10 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="override a key of the configuration, e.g. seed=1")
     arguments = parser.parse_args()
     with lock_folder(arguments.out):
-        run = start(read_config(arguments.config, arguments.set), RunFolder(arguments.out))
+        run = set_up_run(read_config(arguments.config, arguments.set), RunFolder(arguments.out))
         model, _ = load(arguments.frozen_model)
         run.recognizer.load_state_dict(model.state_dict())
-        _train(run, _show)
+        run_steps(run, _show)
 
 
 def _show(record: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Does the paper's model train here, and in how much memory? .venv/bin/python benchmarks/real_size.py
 
 A model of the size of XLS-R 300M, with random weights, and the paper's head take three steps of Adam, each on one batch
-of 50 s (`accumulate: 1`; the paper's 16 take 16 times as long, and no more memory), through `training.setup.start` and
+of 50 s (`accumulate: 1`; the paper's 16 take 16 times as long, and no more memory), through `set_up_run` and
 `training.loop.train_step`, in 32-bit floats: once keeping all activations, once with gradient checkpointing, each in a
 separate process, whose peak memory is given. The first step also sets up what later ones use; the time of a step is
 the median of the other two. Attention is without dropout, which on a CPU takes much memory. Not among `make bench`: it
@@ -39,9 +39,9 @@ def take_steps(config: Config, folder: Path, link: Connection) -> None:
     """Sends the number of parameters, then after each step its seconds, its seconds of audio, and the peak memory."""
     from ctcdro.runs.folder import RunFolder
     from ctcdro.training.loop import train_step
-    from ctcdro.training.setup import start
+    from ctcdro.training.setup import set_up_run
 
-    run = start(config, RunFolder(folder))
+    run = set_up_run(config, RunFolder(folder))
     link.send(sum(parameter.numel() for parameter in run.recognizer.parameters()))
     for _ in range(NUM_STEPS):
         begin = time.perf_counter()

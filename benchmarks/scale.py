@@ -18,8 +18,9 @@ import torch.distributed
 from torch.multiprocessing.spawn import spawn
 
 from ctcdro import ctc_dro
-from ctcdro.objectives import steps_python as on_host
-from ctcdro.objectives.weights import smoothed_exponent
+from ctcdro.objectives.pending import add_losses
+from ctcdro.objectives.signals import loss_per_second
+from ctcdro.objectives.weights import smoothed_rule
 from ctcdro.sampling.samplers import order
 
 NUM_GROUPS = (6, 18, 100, 1000, 2000)
@@ -55,16 +56,18 @@ class Simulation:
 
     def __init__(self, num_groups: int, step_size: float, smoothing: float) -> None:
         self.log_weights = torch.full((num_groups,), -np.log(num_groups), dtype=torch.float32)
-        self.pending = torch.zeros(2, num_groups)
+        self.pending = torch.zeros(3, num_groups)
         self.num_skipped = torch.zeros(num_groups, dtype=torch.int64)
-        self.exponent = partial(smoothed_exponent, step_size=step_size, smoothing=smoothing)
+        self.rule = partial(smoothed_rule, step_size=step_size, smoothing=smoothing)
         self.num_updates = 0
 
     def step(self, losses: np.ndarray, groups: np.ndarray) -> None:
         for loss, group in zip(torch.tensor(losses, dtype=torch.float32), torch.tensor(groups), strict=True):
-            on_host.gather(self.pending, self.num_skipped, loss[None], group[None], 1.0)
-        self.num_updates += bool(self.pending[1].all())
-        on_host.update_when_complete(self.log_weights, self.pending, self.exponent)
+            add_losses(self.pending, self.num_skipped, loss[None], group[None], max_entries=1.0)
+        if self.pending[1].all():
+            self.log_weights = self.rule(self.log_weights, loss_per_second(self.pending))
+            self.pending.zero_()
+            self.num_updates += 1
 
 
 def _updates() -> list[dict[str, str]]:

@@ -156,7 +156,7 @@ def ours(config: Config, folder: Path, turns: Turns) -> None:
     from ctcdro.training.loop import train
 
     turns.begin()
-    train(config, folder, watch=lambda record: turns.stepped(record["audio_seconds"]))
+    train(config, folder, callback=lambda record: turns.stepped(record["audio_seconds"]))
 
 
 def ours_erm(config: Config, folder: Path, turns: Turns) -> None:
@@ -165,14 +165,14 @@ def ours_erm(config: Config, folder: Path, turns: Turns) -> None:
 
 
 def bare(config: Config, folder: Path, turns: Turns) -> None:
-    from ctcdro.training.setup import _optimizer
+    from ctcdro.training.setup import build_optimizer
 
     manifest, vocabulary, dataset = read(config)
     numbers = manifest.groups().numbers
     sampler = LengthMatchedBatchSampler(manifest.durations, numbers, config.batches.batch_duration, seed=config.seed)
     stream = iter(load_batches(dataset, sampler))
     model = make_model(config, vocabulary)
-    optimizer = _optimizer(config, model)
+    optimizer = build_optimizer(config, model)
     ready: list[Batch] = []
     turns.begin(prepare=lambda num_steps: ready.extend(next(stream) for _ in range(num_steps)))
     while True:

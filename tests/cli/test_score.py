@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ctcdro.cli.score import score, print_scores
+from ctcdro.cli.score import print_scores, score
 from ctcdro.scoring.scores import Scores
 from ctcdro.scoring.scores import score as score_records
 from ctcdro.scoring.transcripts import Prediction, write_predictions

@@ -99,7 +99,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes_and_its_checkpoints_are_small(d
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train(cached, tmp_path / "stopped", watch=fail)
+        train(cached, tmp_path / "stopped", callback=fail)
     shutil.rmtree(tmp_path / "cache")  # features are computed anew, to the same bits
     stopped = train(cached, tmp_path / "stopped")
     assert stopped.group_weights.read_bytes() == whole.group_weights.read_bytes()
@@ -127,7 +127,7 @@ def test_another_encoder_cannot_go_on_with_a_run(dataset, encoder, tmp_path):
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train(cached, tmp_path / "run", watch=fail)
+        train(cached, tmp_path / "run", callback=fail)
     weights = copy / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1

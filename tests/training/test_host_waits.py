@@ -16,7 +16,7 @@ from ctcdro import ctc_dro
 from ctcdro.models.recognizer import build
 from ctcdro.runs.config import parse_config
 from ctcdro.speech.batch import LoadedUtterance, collate
-from ctcdro.training.loop import losses_of
+from ctcdro.training.state import Run
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,7 +57,7 @@ def test_only_what_is_computed_with_moves_to_the_device(batch):
     assert moved.lengths is batch.lengths
 
 
-@pytest.mark.parametrize("normalize", ["none", "frames", "labels"])
+@pytest.mark.parametrize("normalize", ["none", "frame", "label"])
 @pytest.mark.parametrize("head", ["transformer", "convolution", "linear"])
 def test_no_head_or_normalization_reads_from_the_device(folders, batch, head, normalize):
     weigh(build(folders["wav2vec2"], 7, head=head, seed=0), batch, normalize)
@@ -70,10 +70,10 @@ def test_no_encoder_reads_from_the_device(folders, batch, name):
 
 def weigh(model, batch, normalize="none"):
     """What a training step does with a batch, on a device without values."""
-    config = parse_config({"dataset": "-", "objective": {"normalize": normalize}})
-    run = SimpleNamespace(forward=model.to("meta"), recognizer=model, config=config)
-    objective = ctc_dro(2, step_size=1e-2, smoothing=0.5).to("meta")
+    config = parse_config({"dataset": "-", "objective": {"loss_normalization": normalize}})
+    run = SimpleNamespace(wrapped_model=model.to("meta"), recognizer=model, config=config)
+    objective = ctc_dro(2, step_size=1e-2, smoothing=0.5, signal="loss_per_character", warmup_batches=1).to("meta")
     batch = batch.to("meta")
-    losses = losses_of(run, batch)
+    losses = Run.losses(run, batch)
     assert losses.is_meta
-    assert objective(losses, batch.groups).is_meta
+    assert objective(losses, batch.groups, batch.num_characters).is_meta

@@ -18,14 +18,15 @@ import torch
 from tones import write_dataset
 
 from ctcdro.models.recognizer import load
-from ctcdro.objectives.objectives import scales_per_label
 from ctcdro.runs.config import parse_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.speech.audio import AudioError
 from ctcdro.speech.manifest import Manifest
 from ctcdro.storage.json_files import read_log
-from ctcdro.training.loop import train, train_step, validate
-from ctcdro.training.setup import finish, start
+from ctcdro.training.loop import train, train_step
+from ctcdro.training.setup import set_up_run
+from ctcdro.training.state import publish_best_model
+from ctcdro.training.validation import validate
 
 # What several threads add up may differ in the last bit from what one does.
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -68,7 +69,7 @@ def uninterrupted(dataset, one_thread, tmp_path_factory):
 
 def test_a_run_leaves_what_it_promises(dataset, tmp_path):
     told = []
-    folder = train(config(dataset), tmp_path / "run", watch=told.append)
+    folder = train(config(dataset), tmp_path / "run", callback=told.append)
     assert {"config.yaml", "run.json", "log.jsonl", "group_weights.jsonl", "vocab.json", "checkpoints", "model"} <= {
         path.name for path in (tmp_path / "run").iterdir()
     }
@@ -112,7 +113,7 @@ def interrupted(one, folder, step=5):
             raise InterruptedRunError
 
     with pytest.raises(InterruptedRunError):
-        train(one, folder, watch=fail)
+        train(one, folder, callback=fail)
 
 
 def test_a_run_of_another_configuration_is_not_gone_on_with(dataset, tmp_path):
@@ -147,7 +148,7 @@ def test_a_folder_takes_one_run_at_a_time(dataset, tmp_path):
         raise InterruptedRunError
 
     with pytest.raises(InterruptedRunError):
-        train(config(dataset), tmp_path / "run", watch=another)
+        train(config(dataset), tmp_path / "run", callback=another)
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
@@ -220,7 +221,7 @@ def test_a_run_that_fails_goes_on_to_the_same_bytes(dataset, tmp_path, uninterru
             raise InterruptedRunError
 
     with pytest.raises(InterruptedRunError):
-        train(config(dataset), tmp_path / "run", watch=fail)
+        train(config(dataset), tmp_path / "run", callback=fail)
     train(config(dataset), tmp_path / "run")
     assert ended(tmp_path / "run") == uninterrupted
 
@@ -231,7 +232,7 @@ def test_a_damaged_checkpoint_costs_some_steps_and_nothing_else(dataset, tmp_pat
             raise InterruptedRunError
 
     with pytest.raises(InterruptedRunError):
-        train(config(dataset), tmp_path / "run", watch=fail)
+        train(config(dataset), tmp_path / "run", callback=fail)
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
     (newest / "tensors.safetensors").write_bytes(b"torn")
     train(config(dataset), tmp_path / "run")
@@ -245,15 +246,15 @@ def test_a_signal_stops_the_run_after_a_step_with_a_checkpoint(dataset, tmp_path
             os.kill(os.getpid(), number)
 
     with pytest.raises(KeyboardInterrupt):
-        train(config(dataset), tmp_path / "run", watch=send)
+        train(config(dataset), tmp_path / "run", callback=send)
     assert (tmp_path / "run" / "checkpoints" / "000000005").exists()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     train(config(dataset), tmp_path / "run")
     assert ended(tmp_path / "run") == uninterrupted
 
 
-def test_weights_can_be_left_even_at_first(dataset, tmp_path):
-    held = train(config(dataset, "objective.start_after=8"), tmp_path / "held")
+def test_weights_stay_even_during_warm_up(dataset, tmp_path):
+    held = train(config(dataset, "objective.warmup_batches=8"), tmp_path / "held")
     plain = train(config(dataset, "objective.name=erm"), tmp_path / "plain")
     weights = [record["weights"]["aaa"] for record in read_log(held.group_weights)]
     assert weights[:4] == [0.5] * 4
@@ -312,13 +313,16 @@ def test_every_objective_trains(dataset, tmp_path, name):
     assert (len({tuple(one.values()) for one in weights}) == 1) == (name == "erm")
 
 
-def test_losses_a_label_can_be_compared_instead_of_losses_a_second(dataset, tmp_path):
-    run = start(config(dataset, "objective.compare_by=label"), RunFolder(tmp_path / "run"))
+def test_weights_can_follow_the_loss_per_character(dataset, tmp_path):
+    run = set_up_run(config(dataset, "objective.signal=loss_per_character"), RunFolder(tmp_path / "run"))
+    calls = []
+    run.objective.register_forward_pre_hook(lambda module, arguments: calls.append(arguments))
+    train_step(run)
     manifest = Manifest.read(dataset / "train.jsonl")
-    own = [[one for one in manifest if one.lang == name] for name in run.groups.names]
-    num_labels = [sum(1 + len(one.text) for one in ones) for ones in own]  # 1: its language
-    expected = scales_per_label(num_labels, [sum(one.duration for one in ones) for ones in own])
-    assert run.objective.loss_scales.tolist() == pytest.approx(expected)
+    texts = {len(utterance.text) for utterance in manifest}
+    assert run.objective.needs_characters
+    for _, _, num_characters in calls:
+        assert set(num_characters.tolist()) <= texts  # without the token of the language
 
 
 @pytest.mark.parametrize("sampler", ["similar-length", "group-uniform"])
@@ -331,7 +335,7 @@ def test_every_sampler_trains_and_resumes(dataset, tmp_path, sampler):
 
     train(short, tmp_path / "whole")
     with pytest.raises(InterruptedRunError):
-        train(short, tmp_path / "run", watch=fail)
+        train(short, tmp_path / "run", callback=fail)
     train(short, tmp_path / "run")
     assert ended(tmp_path / "run") == ended(tmp_path / "whole")
 
@@ -346,7 +350,7 @@ def test_a_limit_on_the_gradient_keeps_the_weights_of_the_groups(dataset, tmp_pa
     """In steps of one batch that are all clipped."""
     limit = 1e-3
     overrides = ("optimizer.accumulate=1", "objective.step_size=0", f"optimizer.clip_norm={limit}")
-    run = start(config(dataset, *overrides), RunFolder(tmp_path / "run"))
+    run = set_up_run(config(dataset, *overrides), RunFolder(tmp_path / "run"))
     run.objective.log_weights.copy_(torch.tensor([0.9, 0.1]).log())
     norms = []
     run.optimizer.optimizer.register_step_pre_hook(
@@ -362,16 +366,16 @@ def test_a_limit_on_the_gradient_keeps_the_weights_of_the_groups(dataset, tmp_pa
 def test_a_model_of_an_earlier_configuration_is_never_the_result(dataset, tmp_path):
     """A killed run has left its best model and no checkpoint; in the next one every epoch diverges."""
     train(config(dataset, "training.epochs=1"), tmp_path / "earlier")
-    run = start(config(dataset), RunFolder(tmp_path / "run"))
+    run = set_up_run(config(dataset), RunFolder(tmp_path / "run"))
     shutil.copytree(tmp_path / "earlier" / "model", run.folder.best)
     with pytest.raises(ValueError, match="no epoch had a finite loss"):
-        finish(run)
+        publish_best_model(run)
     assert not run.folder.model.exists()
 
 
 @pytest.mark.parametrize("select", ["dev-loss", "worst-cer"])
 def test_a_diverged_model_is_never_the_best(dataset, tmp_path, select):
-    run = start(config(dataset, f"training.select={select}"), RunFolder(tmp_path / "run"))
+    run = set_up_run(config(dataset, f"training.select={select}"), RunFolder(tmp_path / "run"))
     weight = run.recognizer.head.output.weight
     intact = weight.detach().clone()
     records = []

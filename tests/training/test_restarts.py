@@ -53,7 +53,7 @@ def interrupt(config, out, step, after="step"):
             raise InterruptedRunError
 
     with pytest.raises(InterruptedRunError):
-        train(config, out, watch=fail)
+        train(config, out, callback=fail)
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def train(
         from ..training.loop import train as run_training
 
     with _TrainingShown(settings) as shown:
-        folder = run_training(settings, out, watch=shown, track=shown.track)
+        folder = run_training(settings, out, callback=shown, track=shown.track)
     if _is_first():
         typer.echo(f"Model: {folder.model}")
 

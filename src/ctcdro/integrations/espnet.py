@@ -37,7 +37,8 @@ import torch
 from torch import Tensor
 
 from ..objectives.ctc import ctc_losses
-from ..objectives.objectives import Objective, Reduction, ctc_dro
+from ..objectives.ctc_dro import ctc_dro
+from ..objectives.objective import Objective, Reduction
 from ..runtime.extras import extra
 from ..sampling.samplers import LengthMatchedBatchSampler
 from ..speech.manifest import Groups, Manifest

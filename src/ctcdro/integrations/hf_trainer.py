@@ -39,7 +39,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
 from ..objectives.ctc import ctc_losses
-from ..objectives.objectives import CTCDROLoss, Objective
+from ..objectives.loss import CTCDROLoss
+from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..sampling.base import PlannedBatchSampler
 from ..sampling.samplers import LengthMatchedBatchSampler

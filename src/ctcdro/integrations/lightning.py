@@ -32,7 +32,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from ..objectives.objectives import Objective
+from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..sampling.base import PlannedBatchSampler
 from .clipping import warn_of_clipping

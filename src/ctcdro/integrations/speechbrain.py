@@ -41,7 +41,7 @@ import torch
 from torch import Tensor, nn
 
 from ..objectives.ctc import ctc_losses
-from ..objectives.objectives import Objective
+from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..sampling.packed_batches import Seconds
 from ..sampling.samplers import LengthMatchedBatchSampler

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from ..objectives.ctc import ctc_losses
+from ..objectives.ctc import Normalization, ctc_losses
 from ..speech.vocabulary import Vocabulary
 from ..storage.atomic import atomic_folder, atomic_write
 from ..storage.json_files import read_json
@@ -124,17 +124,20 @@ class Recognizer(nn.Module):
         """Frames that come out for samples that go in, exactly."""
         return self.head.num_frames(self.encoder.num_frames(num_samples))
 
-    def losses(self, output: RecognizerOutput, targets: Tensor, num_labels: Tensor) -> Tensor:
+    def losses(
+        self, output: RecognizerOutput, targets: Tensor, num_labels: Tensor, normalization: Normalization = "none"
+    ) -> Tensor:
         """(B,) float32 CTC losses, infinite where a transcript does not fit.
 
         Args:
             output: of `forward`.
             targets: (B, S) labels.
             num_labels: (B,) labels of each utterance.
+            normalization: as for `ctc_losses`.
         """
         with torch.autocast(output.logits.device.type, enabled=False):
             log_probs = output.logits.float().log_softmax(-1).transpose(0, 1)
-            return ctc_losses(log_probs, targets, output.num_frames, num_labels)
+            return ctc_losses(log_probs, targets, output.num_frames, num_labels, normalization=normalization)
 
     def train(self, mode: bool = True) -> Recognizer:
         """As of any module; a frozen encoder stays in evaluation mode."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Unpack
 
@@ -57,11 +56,9 @@ def ctc_dro(num_groups: int, *, step_size: float, smoothing: float, **options: U
         >>> objective.weights
         tensor([0.5250, 0.4750])
     """
-    settings = {
-        "step_size": not_negative("step_size", step_size),
-        "smoothing": not_negative("smoothing", smoothing),
-    }
-    return CTCDRO(num_groups, rule=partial(smoothed_rule, **settings), settings=settings, **options)
+    step_size, smoothing = not_negative("step_size", step_size), not_negative("smoothing", smoothing)
+    rule = partial(smoothed_rule, step_size=step_size, smoothing=smoothing)
+    return CTCDRO(num_groups, rule=rule, **options)
 
 
 def ctc_dro_unsmoothed(num_groups: int, *, step_size: float, **options: Unpack[CTCDROOptions]) -> Objective:
@@ -72,8 +69,8 @@ def ctc_dro_unsmoothed(num_groups: int, *, step_size: float, **options: Unpack[C
         >>> objective(torch.tensor([200.0, 100.0]), torch.tensor([0, 1]))
         tensor(304.9958)
     """
-    settings = {"step_size": not_negative("step_size", step_size)}
-    return CTCDRO(num_groups, rule=partial(exponential_rule, **settings), settings=settings, **options)
+    rule = partial(exponential_rule, step_size=not_negative("step_size", step_size))
+    return CTCDRO(num_groups, rule=rule, **options)
 
 
 class CTCDRO(Objective):
@@ -86,8 +83,7 @@ class CTCDRO(Objective):
         self,
         num_groups: int,
         *,
-        rule: Rule,
-        settings: Mapping[str, float],
+        rule: partial[Tensor],
         signal: SignalName = "loss_per_second",
         warmup_batches: int = 0,
         **shared: Any,
@@ -96,10 +92,11 @@ class CTCDRO(Objective):
             raise ValueError(f"`signal` must be one of {', '.join(SIGNALS)}; got {signal!r}.")
         if not is_whole_number(warmup_batches) or warmup_batches < 0:
             raise ValueError(f"`warmup_batches` must be a whole number, zero or more; got {warmup_batches!r}.")
-        options = {"signal": signal, "warmup_batches": warmup_batches}
-        super().__init__(num_groups, settings={**settings, **options}, **shared)
+        settings = {**rule.keywords, "signal": signal, "warmup_batches": warmup_batches}
+        super().__init__(num_groups, settings=settings, **shared)
         self.needs_characters = signal == "loss_per_character"
-        self._rule, self._signal, self._warmup_batches = rule, SIGNALS[signal], int(warmup_batches)
+        self._rule: Rule = rule
+        self._signal, self._warmup_batches = SIGNALS[signal], int(warmup_batches)
         self.register_buffer("num_batches", torch.zeros((), dtype=torch.int64))
 
     def _weigh(self, losses: Tensor, groups: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..runs.config import Batches, Config, read_config
+from ..runs.config import BatchConfig, Config, read_config
 from ..runs.folder import RunFolder, is_number, read_about
 from ..scoring.formatting import format_percent
 from ..scoring.scores import read_scores
@@ -72,7 +72,7 @@ def _encoder(encoder: str) -> str:
     return path.resolve().name if path.is_absolute() or path.is_dir() or encoder.startswith((".", "~")) else encoder
 
 
-def _batches(batches: Batches) -> str:
+def _batches(batches: BatchConfig) -> str:
     is_of_seconds = batches.sampler == "length-matched"
     size = f"{batches.batch_duration:g} s" if is_of_seconds else f"{batches.batch_size} utterances"
     return f"{batches.sampler}, {size}"

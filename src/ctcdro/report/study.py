@@ -16,7 +16,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from ..runs.config import by_key
+from ..runs.parsing import by_key
 from ..scoring.significance import Difference, OverRuns, TTest, Uncertainty, compare, over_runs, paired_t_test
 from .read_runs import Dataset, RunResult
 

@@ -65,6 +65,11 @@ class Batch(NamedTuple):
         """
         return len(self.lengths)
 
+    @property
+    def num_characters(self) -> Tensor:
+        """(B,) labels of each utterance that are characters: all but the token of its language."""
+        return (self.num_labels - 1).clamp(min=0)
+
     def to(self, device: torch.device | str) -> Batch:
         """Copies inputs, targets and groups to a device.
 

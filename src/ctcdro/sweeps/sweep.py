@@ -27,7 +27,8 @@ from ..runtime import bfloat16
 from ..runtime.extras import extra
 
 with extra("sweep", "A sweep"):
-    from ..runs.config import Config, differences
+    from ..runs.config import Config
+    from ..runs.parsing import differences
 
 from ..runs.folder import RunFolder, read_about
 from ..scoring.scores import read_scores

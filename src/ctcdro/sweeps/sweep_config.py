@@ -22,7 +22,8 @@ from ..storage.paths import PathLike
 with extra("sweep", "A sweep"):
     from pydantic import Field, model_validator
 
-    from ..runs.config import Config, Section, by_key, parse_config, parse_section, read_values
+    from ..runs.config import Config, parse_config
+    from ..runs.parsing import Section, by_key, parse_section, read_values
 
 BASELINE = "erm"
 
@@ -129,7 +130,7 @@ class SweepConfig(Section):
         """The run of a setting and a seed."""
         chosen = setting.model_dump(exclude={"objective"}, exclude_none=True)
         if not setting.objective.startswith("ctc-dro"):  # others refuse what is of CTC-DRO alone
-            chosen |= {"compare_by": "second", "start_after": 0}
+            chosen |= {"signal": "loss_per_second", "warmup_batches": 0}
         run = self._run_of(setting.objective)
         objective = run.objective.model_copy(update={"name": setting.objective, **chosen})
         return run.model_copy(update={"seed": seed, "objective": objective})

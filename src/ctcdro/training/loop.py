@@ -1,72 +1,65 @@
 """The training loop, on accelerate.
 
-    train(config, "run")        starts a run, or goes on with one that was stopped or killed
+    train(config, "run")        starts a run, or resumes one that was stopped or killed
 
-What one can rely on: a run that is killed at any moment and started again ends with the same model and the same group
-weights as one that never was, to the byte, on a CPU and with as many threads. A step is `accumulate` batches, over all
-processes; between steps come checkpoints, and looks at the development data.
+A run that is killed at any moment and started again ends with the same model and the same group weights as one that was
+never interrupted, byte for byte, on a CPU and with the same number of threads. A step is `accumulate` batches, over all
+processes; checkpoints and validation come between steps.
 """
 
 from __future__ import annotations
 
 import math
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from ..objectives.ctc import per_frame, per_label
 from ..runs.folder import RunFolder
 from ..runtime import bfloat16
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
+from ..runtime.ranks import is_first_process
 from ..runtime.workers import explain_dead_processes
 from ..storage.atomic import remove_leftovers
-from ..storage.json_files import append_line
 from ..storage.locks import lock_folder
 from ..storage.paths import PathLike
+from .stop_signals import StopSignals
 
 with extra("train", "Training"):
-    from ..decoding.decode import decode
-    from ..runs.config import Config
-    from ..scoring.scores import score
     from ..speech.audio import AudioError
-    from ..speech.batch import Batch
-    from .setup import Run, finish, is_first_process, num_steps, resume, save, start
+    from .gradient_norm import clip_gradient
+    from .setup import num_steps, set_up_run
+    from .state import publish_best_model, resume, save
+    from .step_log import StepCallback, StepTotals, log_step
+    from .validation import validate
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Watch(Protocol):
-    """Is told of every step and epoch; what it does about it is its own affair."""
-
-    def __call__(self, record: dict[str, Any]) -> None: ...
+    from ..runs.config import Config
+    from ..speech.batch import Batch
+    from .state import Run
 
 
-def train(config: Config, out: PathLike, watch: Watch = lambda record: None, track: Track = untracked) -> RunFolder:
-    """Trains a model; goes on with an unfinished run.
+def train(
+    config: Config, out: PathLike, callback: StepCallback = lambda record: None, track: Track = untracked
+) -> RunFolder:
+    """Trains a model; resumes an unfinished run.
 
     Args:
-        config: the run.
+        config: the configuration of the run.
         out: its folder.
-        watch: is told of every step and epoch.
-        track: shows what is done before the first step.
+        callback: receives the record of every step and epoch.
+        track: shows the progress of what comes before the first step.
 
     Raises:
         ValueError: if `out` has a finished run or one of another configuration; if another process is writing to it;
             if the configuration asks for bfloat16 on a CPU where it does not work.
         FloatingPointError: if the gradient is not finite, before it does harm.
         AudioError: if audio cannot be read; with `batches.on_fault: skip`, if none can be read.
-        OSError: if another process of the run is gone, or a worker that reads audio.
-        KeyboardInterrupt: after Ctrl-C or SIGTERM, when a checkpoint is written.
+        OSError: if another process of the run, or a worker that reads audio, died.
+        KeyboardInterrupt: after Ctrl-C or SIGTERM, once a checkpoint is written.
     """
     if config.training.precision == "bf16" and not torch.cuda.is_available():
         bfloat16.require_cpu()
@@ -74,121 +67,62 @@ def train(config: Config, out: PathLike, watch: Watch = lambda record: None, tra
     with lock_folder(out) if is_first else nullcontext():
         if is_first:
             remove_leftovers(out)
-        run = start(config, RunFolder(out), track)
+        run = set_up_run(config, RunFolder(out), track)
         try:
             with explain_dead_processes():
-                return _train(run, watch)
+                run_steps(run, callback)
         finally:
             run.accelerator.end_training()  # lets trackers write what they hold
-
-
-def _train(run: Run, watch: Watch) -> RunFolder:
-    config = run.config
-    resume(run)
-    started = time.monotonic() - run.progress.seconds
-    with _asked_to_stop() as asked:
-        while run.progress.step < num_steps(config) and not _is_enough(run):
-            record = train_step(run)
-            run.progress.seconds = time.monotonic() - started
-            _log_step(run, record, watch)
-            ends_epoch, stops = _ends_epoch(run), asked(run.accelerator)
-            if ends_epoch:
-                validate(run, watch)
-            if ends_epoch or stops or run.progress.step % (config.training.checkpoint_every or math.inf) == 0:
-                save(run)
-            if stops:
-                raise KeyboardInterrupt
-    finish(run)
     return run.folder
 
 
+def run_steps(run: Run, callback: StepCallback) -> None:
+    """Takes all steps that are left of a run that is set up."""
+    resume(run)
+    started = time.monotonic() - run.progress.seconds
+    with StopSignals() as stop_signals:
+        while run.progress.step < num_steps(run.config) and not _is_out_of_patience(run):
+            record = train_step(run)
+            run.progress.seconds = time.monotonic() - started
+            log_step(run, record, callback)
+            ends_epoch, stops = _ends_epoch(run), stop_signals.received(run.accelerator)
+            if ends_epoch:
+                validate(run, callback)
+            if ends_epoch or stops or run.progress.step % (run.config.training.checkpoint_every or math.inf) == 0:
+                save(run)
+            if stops:
+                raise KeyboardInterrupt
+    publish_best_model(run)
+
+
 def train_step(run: Run) -> dict[str, Any]:
-    """One step of the optimizer."""
-    config, accelerator = run.config, run.accelerator
-    num_mine = config.optimizer.accumulate // accelerator.num_processes
-    totals = torch.zeros(3, len(run.groups.names), device=accelerator.device)  # utterances, losses, seconds
-    skipped: list[str] = []
+    """Takes one step of the optimizer, and returns its record for the log."""
     _seed_step(run)
-    # In evaluation mode it adds losses up, as with even weights, and leaves the weights alone.
-    run.objective.train(run.progress.num_batches >= config.objective.start_after)
-    for number in range(num_mine):
-        batch = _next_batch(run, skipped).to(accelerator.device)
-        # Gradients are exchanged once a step, with those of the last batch.
-        with accelerator.no_sync(run.forward) if number + 1 < num_mine else nullcontext():
-            losses = losses_of(run, batch)
-            accelerator.backward(run.objective(losses, batch.groups) / num_mine)
-        kept = losses.detach() != math.inf
-        seconds = run.durations[batch.indices].to(totals, non_blocking=True)
-        totals.index_add_(1, batch.groups, torch.stack([kept.float(), losses.detach().where(kept, 0.0), seconds]))
-    if config.batches.on_fault == "skip":
-        skipped = run.gather(skipped)
-    num_utterances, total_losses, seconds = accelerator.reduce(totals, "sum").tolist()
-    norm = _clip(run, seconds)
+    totals = StepTotals(run)
+    num_batches = run.config.optimizer.accumulate // run.accelerator.num_processes
+    for number in range(num_batches):
+        batch = _next_batch(run, totals.skipped).to(run.accelerator.device)
+        # Gradients are exchanged once per step, with those of the last batch.
+        with run.accelerator.no_sync(run.wrapped_model) if number + 1 < num_batches else nullcontext():
+            losses = run.losses(batch)
+            objective = run.objective(losses, batch.groups, batch.num_characters)
+            run.accelerator.backward(objective / num_batches)
+        totals.add(batch, losses.detach())
+    sums = totals.over_all_processes()
+    gradient_norm = clip_gradient(run, sums.seconds)
     learning_rate = run.optimizer.param_groups[0]["lr"]
     run.optimizer.step()
     run.schedule.step()
     run.optimizer.zero_grad()
     run.progress.step += 1
-    run.progress.num_batches += config.optimizer.accumulate
-    means = [total / number if number else None for total, number in zip(total_losses, num_utterances, strict=True)]
+    run.progress.num_batches += run.config.optimizer.accumulate
     return {
         "step": run.progress.step,
-        "loss": sum(total_losses) / max(1, sum(num_utterances)),
-        "gradient_norm": norm,
+        "gradient_norm": gradient_norm,
         "learning_rate": learning_rate,
-        "audio_seconds": sum(seconds),
         "weights": dict(zip(run.groups.names, run.objective.weights.tolist(), strict=True)),
-        "losses": dict(zip(run.groups.names, means, strict=True)),
-        **({"skipped": skipped} if skipped else {}),
+        **sums.record(run.groups.names),
     }
-
-
-def losses_of(run: Run, batch: Batch) -> Tensor:
-    """(B,) losses of a batch, normalized as configured. The host does not wait for the device."""
-    output = run.forward(batch.inputs, batch.lengths)
-    losses = run.recognizer.losses(output, batch.targets, batch.num_labels)
-    if run.config.objective.normalize == "frames":
-        return per_frame(losses, output.num_frames)
-    return per_label(losses, batch.num_labels) if run.config.objective.normalize == "labels" else losses
-
-
-def validate(run: Run, watch: Watch) -> None:
-    """Looks at the development data at the end of an epoch, and keeps the model if it is the best so far."""
-    config, progress, batches = run.config.training, run.progress, run.config.batches
-    progress.epoch += 1
-    decoded = decode(
-        run.recognizer,
-        run.vocabulary,
-        run.dev,
-        dataset=run.dev_dataset,
-        forward=run.forward,
-        batch_duration=batches.batch_duration,
-        num_workers=batches.num_workers,
-    )
-    scores = score(decoded.predictions)
-    worst_language, worst_cer = scores.worst() or (None, math.inf)
-    losses = decoded.losses[decoded.losses != math.inf]  # NaN stays: the model has diverged
-    record: dict[str, Any] = {
-        "step": progress.step,
-        "epoch": progress.epoch,
-        "dev_loss": float(losses.mean()) if len(losses) else math.inf,
-        "worst_cer": worst_cer,
-        "worst_language": worst_language,
-        "cer": scores.rates("cer"),
-        "lid": scores.rates("lid"),
-    }
-    value = record["dev_loss" if config.select == "dev-loss" else "worst_cer"]
-    record["is_best"] = value < progress.best and not math.isnan(record["dev_loss"])
-    progress.epochs_since_best = 0 if record["is_best"] else progress.epochs_since_best + 1
-    if record["is_best"]:
-        progress.best = value
-        if run.accelerator.is_main_process:
-            run.recognizer.save(run.folder.best, run.vocabulary)
-    if run.accelerator.is_main_process:
-        append_line(run.folder.log, record)
-        rates = {f"{kind}/{name}": rate for kind in ("cer", "lid") for name, rate in record[kind].items()}
-        _track(run, record | rates)
-        watch(record)
 
 
 def _seed_step(run: Run) -> None:
@@ -201,7 +135,7 @@ def _seed_step(run: Run) -> None:
 
 
 def _next_batch(run: Run, skipped: list[str]) -> Batch:
-    """A batch of which something could be read; what could not is added to `skipped`."""
+    """The next batch with any readable audio; errors of unreadable audio are added to `skipped`."""
     for _ in range(len(run.stream) + 1):
         batch = next(run.stream)
         skipped += batch.skipped
@@ -212,86 +146,11 @@ def _next_batch(run: Run, skipped: list[str]) -> Batch:
     )
 
 
-def _clip(run: Run, seconds: list[float]) -> float:
-    """Limits the norm of the gradient, and returns the norm before.
-
-    The limit is multiplied by the step's mean weight relative to equal weights, so that a batch of one group keeps its
-    weight even where every step is clipped.
-
-    Args:
-        seconds: (G,) audio of each group in the step.
-    """
-    limit = run.config.optimizer.clip_norm
-    if limit is not None:
-        limit *= relative_weight(run.objective.weights.tolist(), seconds)
-    parameters = list(run.forward.parameters())
-    total = torch.nn.utils.get_total_norm(one.grad for one in parameters if one.grad is not None)
-    norm = float(total)
-    if not math.isfinite(norm):
-        raise FloatingPointError(
-            f"step {run.progress.step + 1}: the gradient is not finite ({norm}). The last checkpoint is sound. Begin "
-            "another run, with a lower optimizer.learning_rate or with training.precision fp32."
-        )
-    if limit is not None and norm > limit:
-        torch.nn.utils.clip_grads_with_norm_(parameters, limit, total)
-    return norm
-
-
-def relative_weight(weights: Sequence[float], seconds: Sequence[float]) -> float:
-    """The mean weight of a step's audio, relative to equal weights.
-
-    Args:
-        weights: (G,) on the simplex.
-        seconds: (G,) audio of each group in the step.
-
-    Example:
-        >>> relative_weight([0.75, 0.25], seconds=[50.0, 0.0]), relative_weight([0.75, 0.25], seconds=[50.0, 50.0])
-        (1.5, 1.0)
-    """
-    total = sum(weight * share for weight, share in zip(weights, seconds, strict=True))
-    return len(weights) * total / sum(seconds)
-
-
 def _ends_epoch(run: Run) -> bool:
     done = run.progress.num_batches // run.config.training.batches_per_epoch
     return done > run.progress.epoch or run.progress.step == num_steps(run.config)
 
 
-def _is_enough(run: Run) -> bool:
+def _is_out_of_patience(run: Run) -> bool:
     patience = run.config.training.stop_after
     return patience is not None and run.progress.epochs_since_best >= patience
-
-
-def _log_step(run: Run, record: dict[str, Any], watch: Watch) -> None:
-    if run.accelerator.is_main_process:
-        weights = {key: record.pop(key) for key in ("weights", "losses")}
-        append_line(run.folder.group_weights, {"step": record["step"], **weights})
-        record["seconds"] = round(run.progress.seconds, 3)
-        append_line(run.folder.log, record)
-        flat = {f"{kind}/{name}": value for kind, values in weights.items() for name, value in values.items()}
-        if record["step"] % run.config.training.track_every == 0:
-            _track(run, record | flat)
-        watch({**record, **weights})
-
-
-def _track(run: Run, record: dict[str, Any]) -> None:
-    figures = {name: value for name, value in record.items() if isinstance(value, int | float)}
-    run.accelerator.log(figures, step=record["step"])
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[Callable[[Accelerator], bool]]:
-    """Whether Ctrl-C or SIGTERM has come to any process; they end the run after a step, with a checkpoint."""
-    came: list[int] = []
-    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in STOP_SIGNALS}
-
-    def asked(accelerator: Accelerator) -> bool:
-        if accelerator.num_processes == 1:
-            return bool(came)
-        return bool(accelerator.reduce(torch.tensor(float(len(came)), device=accelerator.device), "sum") > 0)
-
-    try:
-        yield asked
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)

@@ -1,0 +1,52 @@
+"""The limit on the norm of the gradient, scaled so that it does not undo the group weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from .state import Run
+
+
+def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
+    """Limits the norm of the gradient, and returns the norm before.
+
+    The limit is multiplied by the step's mean weight relative to equal weights, so that a batch of one group keeps its
+    weight even where every step is clipped.
+
+    Args:
+        seconds: (G,) audio of each group in the step.
+    """
+    limit = run.config.optimizer.clip_norm
+    parameters = list(run.wrapped_model.parameters())
+    total = torch.nn.utils.get_total_norm(parameter.grad for parameter in parameters if parameter.grad is not None)
+    norm = float(total)
+    if not math.isfinite(norm):
+        raise FloatingPointError(
+            f"step {run.progress.step + 1}: the gradient is not finite ({norm}). The last checkpoint is intact. Start "
+            "another run with a lower optimizer.learning_rate or with training.precision fp32."
+        )
+    if limit is not None:
+        limit *= relative_weight(run.objective.weights.tolist(), seconds)
+        if norm > limit:
+            torch.nn.utils.clip_grads_with_norm_(parameters, limit, total)
+    return norm
+
+
+def relative_weight(weights: Sequence[float], seconds: Sequence[float]) -> float:
+    """The mean weight of a step's audio, relative to equal weights.
+
+    Args:
+        weights: (G,) on the simplex.
+        seconds: (G,) audio of each group in the step.
+
+    Example:
+        >>> relative_weight([0.75, 0.25], seconds=[50.0, 0.0]), relative_weight([0.75, 0.25], seconds=[50.0, 50.0])
+        (1.5, 1.0)
+    """
+    total = sum(weight * share for weight, share in zip(weights, seconds, strict=True))
+    return len(weights) * total / sum(seconds)

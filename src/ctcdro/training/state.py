@@ -1,0 +1,168 @@
+"""The parts of a run, and what a checkpoint holds of them.
+
+A checkpoint holds everything that a restart needs and the configuration does not specify: model, optimizer, objective,
+position in the data, and the numbers of `Progress`. Random numbers need no state: each step seeds the generators.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor
+
+from ..runs.folder import RunFolder, forget_after, read_about
+from ..storage.atomic import flush_to_disk
+from ..storage.json_files import write_json
+from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+    from ..models.recognizer import Recognizer
+    from ..objectives.objective import Objective
+    from ..runs.config import Config
+    from ..speech.batch import Batch
+    from ..speech.dataset import SpeechDataset
+    from ..speech.manifest import Groups, Manifest
+    from ..speech.vocabulary import Vocabulary
+    from .endless_loader import BatchStream
+
+
+@dataclass
+class Progress:
+    """How far a run is."""
+
+    step: int = 0
+    num_batches: int = 0
+    epoch: int = 0
+    best: float = math.inf
+    epochs_since_best: int = 0
+    seconds: float = 0.0
+    """Training time, over all restarts."""
+
+
+@dataclass
+class Run:
+    """The parts of a run. A checkpoint holds the state of those below the line."""
+
+    config: Config
+    folder: RunFolder
+    accelerator: Accelerator
+    dev: Manifest
+    dev_dataset: SpeechDataset
+    vocabulary: Vocabulary
+    groups: Groups
+    durations: Tensor
+    """(n,) seconds of the training utterances."""
+    input_digests: dict[str, str]
+    """Digests of inputs that no checkpoint holds: manifests, pretrained weights."""
+    recognizer: Recognizer
+    wrapped_model: torch.nn.Module
+    """The recognizer, as wrapped for devices, precision and processes."""
+    # ---
+    objective: Objective
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LambdaLR
+    stream: BatchStream
+    progress: Progress = field(default_factory=Progress)
+
+    def losses(self, batch: Batch) -> Tensor:
+        """(B,) losses of a batch, normalized as configured. The host does not wait for the device."""
+        output = self.wrapped_model(batch.inputs, batch.lengths)
+        normalization = self.config.objective.loss_normalization
+        return self.recognizer.losses(output, batch.targets, batch.num_labels, normalization)
+
+
+def save(run: Run) -> None:
+    """Writes a checkpoint; all processes must call it."""
+    # Positions differ where processes skip batches of unreadable audio.
+    streams = gather_object([run.stream.state_dict()])
+    if run.accelerator.is_main_process:
+        optimizer, optimizer_values = flattened(run.optimizer.state_dict(), "optimizer")
+        frozen = frozen_parameters(run.recognizer)
+        tensors = {
+            **{f"model/{name}": tensor for name, tensor in run.recognizer.state_dict().items() if name not in frozen},
+            **{f"objective/{name}": tensor for name, tensor in run.objective.state_dict().items()},
+            **optimizer,
+        }
+        values = {
+            "optimizer": optimizer_values,
+            "schedule": run.schedule.state_dict(),
+            "streams": streams,
+            "progress": asdict(run.progress),
+            "input_digests": run.input_digests,
+        }
+        checkpoint = Checkpoint(run.progress.step, tensors, values)
+        save_checkpoint(run.folder.checkpoints, checkpoint, keep=run.config.training.keep_checkpoints)
+    run.accelerator.wait_for_everyone()
+
+
+def resume(run: Run) -> None:
+    """Restores the newest intact checkpoint, if there is one."""
+    checkpoint = load_checkpoint(run.folder.checkpoints)
+    if run.accelerator.is_main_process:
+        for path in (run.folder.log, run.folder.group_weights):
+            forget_after(path, checkpoint.step if checkpoint else 0)
+    run.accelerator.wait_for_everyone()
+    if checkpoint is None:
+        return
+    try:
+        _restore(run, checkpoint.tensors, checkpoint.values)
+    except (KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:  # all its digests are right
+        raise ValueError(
+            f"{run.folder.checkpoints}: the checkpoint of step {checkpoint.step} is of another run or version "
+            f"({error!r:.500}). Remove it to resume from the one before."
+        ) from error
+
+
+def _restore(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    changed = [name for name, digest in run.input_digests.items() if values["input_digests"].get(name) != digest]
+    if changed:
+        raise ValueError(
+            f"Cannot resume {run.folder.path}: {', '.join(changed)} changed since the run started. Restore what "
+            "changed, or choose another --out."
+        )
+    num_processes, streams = run.accelerator.num_processes, values["streams"]
+    if len(streams) != num_processes:
+        raise ValueError(
+            f"Cannot resume {run.folder.path}: it was started with {_processes(len(streams))}, and this command has "
+            f"{_processes(num_processes)}. Use {_processes(len(streams))} to resume exactly, or choose another --out."
+        )
+    run.recognizer.load_state_dict(frozen_parameters(run.recognizer) | _with_prefix("model/", tensors))
+    run.objective.load_state_dict(_with_prefix("objective/", tensors))
+    optimizer = restored(values["optimizer"], tensors)
+    optimizer["state"] = {int(number): state for number, state in optimizer["state"].items()}
+    run.optimizer.load_state_dict(optimizer)
+    run.schedule.load_state_dict(values["schedule"])
+    run.stream.load_state_dict(streams[run.accelerator.process_index])
+    run.progress = Progress(**values["progress"])
+
+
+def publish_best_model(run: Run) -> None:
+    """Makes the best model the model of the run, which finishes it."""
+    if run.accelerator.is_main_process:
+        if math.isinf(run.progress.best):
+            raise ValueError(f"{run.folder.path}: no epoch had a finite loss on the development set; see log.jsonl.")
+        record = read_about(run.folder)
+        write_json(run.folder.run, record | {"seconds": round(run.progress.seconds, 1), "steps": run.progress.step})
+        os.replace(run.folder.best, run.folder.model)
+        flush_to_disk(run.folder.path)
+    run.accelerator.wait_for_everyone()
+
+
+def frozen_parameters(recognizer: Recognizer) -> dict[str, Tensor]:
+    """Parameters that are not trained: they stay as pretrained, and checkpoints omit them."""
+    return {name: parameter.data for name, parameter in recognizer.named_parameters() if not parameter.requires_grad}
+
+
+def _processes(number: int) -> str:
+    return f"{number} process{'es' if number > 1 else ''}"
+
+
+def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

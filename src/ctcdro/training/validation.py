@@ -1,0 +1,58 @@
+"""Validation at the end of an epoch: the development set is decoded and scored, and the best model is kept."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..decoding.decode import decode
+from ..scoring.scores import score
+from ..storage.json_files import append_line
+from .step_log import StepCallback, track_figures
+
+if TYPE_CHECKING:
+    from .state import Run
+
+
+def validate(run: Run, callback: StepCallback) -> None:
+    """Scores the development set, and saves the model if it is the best so far."""
+    progress = run.progress
+    progress.epoch += 1
+    record = _scores(run)
+    value = record["dev_loss" if run.config.training.select == "dev-loss" else "worst_cer"]
+    is_best = value < progress.best and not math.isnan(record["dev_loss"])
+    progress.epochs_since_best = 0 if is_best else progress.epochs_since_best + 1
+    if is_best:
+        progress.best = value
+    if run.accelerator.is_main_process:
+        if is_best:
+            run.recognizer.save(run.folder.best, run.vocabulary)
+        record |= {"is_best": is_best}
+        append_line(run.folder.log, record)
+        track_figures(run, record, {key: record[key] for key in ("cer", "lid")})
+        callback(record)
+
+
+def _scores(run: Run) -> dict[str, Any]:
+    batches = run.config.batches
+    decoded = decode(
+        run.recognizer,
+        run.vocabulary,
+        run.dev,
+        dataset=run.dev_dataset,
+        forward=run.wrapped_model,
+        batch_duration=batches.batch_duration,
+        num_workers=batches.num_workers,
+    )
+    scores = score(decoded.predictions)
+    worst_language, worst_cer = scores.worst() or (None, math.inf)
+    losses = decoded.losses[decoded.losses != math.inf]  # NaN stays: the model has diverged
+    return {
+        "step": run.progress.step,
+        "epoch": run.progress.epoch,
+        "dev_loss": float(losses.mean()) if len(losses) else math.inf,
+        "worst_cer": worst_cer,
+        "worst_language": worst_language,
+        "cer": scores.rates("cer"),
+        "lid": scores.rates("lid"),
+    }
