@@ -48,7 +48,7 @@ def read_values(path: PathLike) -> dict[str, Any]:
 
 
 def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Iterable[str], source: str) -> AnySection:
-    """Validates keys and values, after overrides such as "objective.step_size=1e-3". Errors name the path of the key."""
+    """Validates keys and values after overrides such as "objective.step_size=1e-3". Errors name the path of the key."""
     try:
         values = _plain(values)
     except (TypeError, ValueError) as error:
