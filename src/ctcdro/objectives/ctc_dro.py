@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..runtime.arguments import is_whole_number
-from . import host_memory
 from .objective import Objective, Reduction, Shared
+from .pending import weighted_sum
 from .signals import SIGNALS, SignalName
 from .weights import Rule, exponential_rule, not_negative, smoothed_rule
 
@@ -77,7 +77,7 @@ class CTCDRO(Objective):
     max_entries = 1.0  # the sum over a group in a batch is one entry, of however many losses
 
     num_batches: Tensor
-    """() batches of all ranks in training mode."""
+    """() batches of all ranks in training mode, counted if there is a warm-up."""
 
     def __init__(
         self,
@@ -99,13 +99,14 @@ class CTCDRO(Objective):
         self._signal, self._warmup_batches = SIGNALS[signal], int(warmup_batches)
         self.register_buffer("num_batches", torch.zeros((), dtype=torch.int64))
 
-    def _weigh(self, losses: Tensor, groups: Tensor) -> Tensor:
-        if host_memory.is_readable(losses, groups, self.pending):
+    def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
+        if on_host:
             self._update_on_host()
         else:
             self._update_on_device()
-        self.num_batches.add_(self._num_ranks())
-        return torch.dot((self.num_groups * self.weights)[groups].to(losses.dtype), losses)  # line 21 of Algorithm 2
+        if self._warmup_batches:
+            self.num_batches.add_(self._num_ranks())
+        return weighted_sum(self.log_weights, losses, groups, factor=self.num_groups)
 
     def _update_on_device(self) -> None:
         """Lines 11 to 20 of Algorithm 2. Both outcomes are computed, and one is chosen on the device."""
@@ -117,7 +118,7 @@ class CTCDRO(Objective):
     def _update_on_host(self) -> None:
         """The same in host memory and in double precision, where an update that is not due costs nothing."""
         is_warm = not self._warmup_batches or int(self.num_batches) >= self._warmup_batches
-        entries = self.pending[1].tolist()
+        _, entries, _ = self.pending.tolist()
         if is_warm and 0.0 not in entries:
             self.log_weights.copy_(self._rule(self.log_weights.double(), self._signal(self.pending.double())))
             self.pending.zero_()

@@ -26,6 +26,6 @@ def erm(num_groups: int, *, reduction: Reduction = "sum", **shared: Unpack[Share
 
 
 class ERM(Objective):
-    def _weigh(self, losses: Tensor, groups: Tensor) -> Tensor:
+    def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
         self.pending.zero_()
         return losses.sum()

@@ -8,4 +8,7 @@ from torch import Tensor
 
 def is_readable(*tensors: Tensor) -> bool:
     """Whether all values are in the memory of the host, and neither fake nor traced."""
-    return all(tensor.is_cpu and type(tensor) is Tensor for tensor in tensors) and not torch.compiler.is_compiling()
+    for tensor in tensors:
+        if not (tensor.is_cpu and type(tensor) is Tensor):
+            return False
+    return not torch.compiler.is_compiling()

@@ -122,16 +122,17 @@ class Objective(nn.Module, ABC):
         kept = self._add_to_pending(losses, numbers, self._characters(num_characters, len(losses)))
         if on_host and kept is not losses:
             self._warn_if_all_skipped(losses, numbers)
-        loss = self._weigh(kept, numbers)
+        loss = self._weigh(kept, numbers, on_host)
         return loss if num_kept is None else loss / num_kept.clamp(min=1)
 
     @abstractmethod
-    def _weigh(self, losses: Tensor, groups: Tensor) -> Tensor:
+    def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
         """Updates the weights from the pending sums, and returns the number to minimize.
 
         Args:
             losses: (B,) of this rank, with zero in place of +inf.
             groups: (B,) of this rank.
+            on_host: whether the host can read all values without waiting.
         """
 
     def _add_to_pending(self, losses: Tensor, groups: Tensor, characters: Tensor | None) -> Tensor:

@@ -1,6 +1,7 @@
-"""Losses that are pending: they have been seen since the last update of the group weights, and drive the next one.
+"""The arithmetic of every batch: losses join the pending ones of their groups, and are weighted.
 
-They are kept as three sums per group, `pending` of shape (3, G):
+Pending losses have been seen since the last update of the weights, and drive the next one. They are kept as three sums
+per group, `pending` of shape (3, G):
 
     losses        the sum of the finite losses
     entries       how many losses, or batches, that sum has
@@ -55,6 +56,25 @@ def add_losses(
     if host_memory.is_readable(losses, groups):
         return _add_in_python(pending, num_skipped, losses, groups, characters, max_entries)
     return _add_in_tensors(pending, num_skipped, losses, groups, characters, max_entries)
+
+
+def weighted_sum(log_weights: Tensor, losses: Tensor, groups: Tensor, factor: float) -> Tensor:
+    """The sum over a batch of `factor` * weight of the group * loss (line 21 of Algorithm 2).
+
+    Args:
+        log_weights: (G,)
+        losses: (B,)
+        groups: (B,)
+        factor: the number of groups, in Algorithm 2.
+
+    Example:
+        >>> weighted_sum(torch.tensor([0.25, 0.75]).log(), torch.tensor([10.0, 20.0]), torch.tensor([1, 0]), factor=2)
+        tensor(25.)
+    """
+    if host_memory.is_readable(losses, groups):
+        weights = [factor * math.exp(log_weight) for log_weight in log_weights.tolist()]
+        return torch.dot(torch.tensor([weights[group] for group in groups.tolist()], dtype=losses.dtype), losses)
+    return torch.dot((factor * log_weights.exp())[groups].to(losses.dtype), losses)
 
 
 def _add_in_tensors(
