@@ -9,10 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from .signals import SignalName
 
 if TYPE_CHECKING:
     from .objective import Objective
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A keyword argument of one or more methods, and a key of the section `objective` of configurations."""
+
+    name: str
+    kind: Any
+    """Type, as in an annotation."""
+    default: Any
+    description: str
+    at_least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -25,36 +39,74 @@ class Method:
     """In tables, figures and messages."""
     factory: str
     """Module of this folder and function that creates the objective, such as "ctc_dro.ctc_dro"."""
-    settings: tuple[str, ...]
-    """Keyword arguments of the factory that a configuration can set."""
-    tuned: tuple[str, ...] = ()
-    """The settings among them that have to be tuned, in the order in which names and tables show them."""
+    settings: tuple[Setting, ...] = ()
+    """What it takes; the first `num_tuned` of them have to be tuned, and are part of names of runs."""
+    num_tuned: int = 0
+
+    @property
+    def tuned(self) -> tuple[str, ...]:
+        """Names of the settings that have to be tuned."""
+        return tuple(setting.name for setting in self.settings[: self.num_tuned])
+
+    def takes(self, name: str) -> bool:
+        """Whether it has a setting of this name."""
+        return any(setting.name == name for setting in self.settings)
 
     def create(self, num_groups: int, settings: Mapping[str, Any], **shared: Any) -> Objective:
         """Creates the objective from the settings it takes; others are ignored."""
         module, function = self.factory.split(".")
         factory = getattr(import_module(f".{module}", __package__), function)
-        return factory(num_groups, **{name: settings[name] for name in self.settings}, **shared)
+        taken = {setting.name: settings[setting.name] for setting in self.settings}
+        return factory(num_groups, **taken, **shared)
 
+
+STEP_SIZE = Setting("step_size", float, 1e-4, "Step size of the group weights (eta_q in the paper).", at_least=0)
+SMOOTHING = Setting("smoothing", float, 0.1, "Smoothing of the weights' update (alpha in the paper).", at_least=0)
+REDUCTION = Setting(
+    "reduction",
+    Literal["sum", "mean"],
+    "sum",
+    "Sum the losses of a batch, as in the paper, or average them, as in the authors' code.",
+)
+SIGNAL = Setting(
+    "signal",
+    SignalName,
+    "loss_per_second",
+    "What the weights compare: the loss per second, as in the paper, or per character, for languages that differ in "
+    "characters per second. The gradient is the same.",
+)
+WARMUP_BATCHES = Setting(
+    "warmup_batches",
+    int,
+    0,
+    "Batches before the first update of the weights, which stay even until then. While a model predicts only blanks, "
+    "losses show how much is said, not how hard it is.",
+    at_least=0,
+)
 
 METHODS = {
     method.name: method
     for method in (
-        Method("erm", "Baseline (ERM)", "erm.erm", ("reduction",)),
-        Method("group-dro", "Group DRO", "group_dro.group_dro", ("step_size",), tuned=("step_size",)),
+        Method("erm", "Baseline (ERM)", "erm.erm", (REDUCTION,)),
+        Method("group-dro", "Group DRO", "group_dro.group_dro", (STEP_SIZE,), num_tuned=1),
         Method(
             "ctc-dro-unsmoothed",
             "CTC-DRO without smoothing",
             "ctc_dro.ctc_dro_unsmoothed",
-            ("step_size", "reduction", "signal", "warmup_batches"),
-            tuned=("step_size",),
+            (STEP_SIZE, REDUCTION, SIGNAL, WARMUP_BATCHES),
+            num_tuned=1,
         ),
         Method(
             "ctc-dro",
             "CTC-DRO",
             "ctc_dro.ctc_dro",
-            ("step_size", "smoothing", "reduction", "signal", "warmup_batches"),
-            tuned=("step_size", "smoothing"),
+            (STEP_SIZE, SMOOTHING, REDUCTION, SIGNAL, WARMUP_BATCHES),
+            num_tuned=2,
         ),
     )
 }
+
+
+def all_settings() -> dict[str, Setting]:
+    """Every setting of any method, by name."""
+    return {setting.name: setting for method in METHODS.values() for setting in method.settings}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SignalName: TypeAlias = Literal["loss_per_second", "loss_per_character"]
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ..objectives.methods import METHODS
+from ..objectives.methods import METHODS, all_settings
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
 with extra("train", "A configuration file"):
-    from pydantic import AfterValidator, Field, model_validator
+    from pydantic import AfterValidator, Field, create_model, model_validator
 
     from .parsing import Section, parse_section, read_values
 
@@ -79,37 +79,44 @@ def _known_method(name: str) -> str:
 MethodName = Annotated[str, AfterValidator(_known_method), Field(json_schema_extra={"enum": list(METHODS)})]
 
 
-class ObjectiveConfig(Section):
-    """What is minimized."""
+class ObjectiveBase(Section):
+    """What is minimized. Its other keys are the settings of all methods, from the registry of methods."""
 
     name: MethodName = "ctc-dro"
-    step_size: float = Field(1e-4, ge=0)
-    """Step size of the group weights (eta_q in the paper)."""
-    smoothing: float = Field(0.1, ge=0)
-    """Smoothing of their update (alpha in the paper)."""
-    warmup_batches: int = Field(0, ge=0)
-    """Batches before the first update of the weights, which stay even until then. While a model predicts only blanks,
-    losses show how much is said, not how hard it is."""
-    reduction: Literal["sum", "mean"] = "sum"
-    """The losses of a batch are summed, as in the paper, or averaged, as in the authors' code."""
-    signal: Literal["loss_per_second", "loss_per_character"] = "loss_per_second"
-    """What the weights compare: the loss per second, as in the paper, or per character, for languages that differ in
-    characters per second. The gradient is the same."""
     loss_normalization: Literal["none", "frame", "label"] = "none"
     """Divide the loss of each utterance by its frames or labels, as in the paper's normalization study."""
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that the method takes."""
+        return {setting.name: getattr(self, setting.name) for setting in METHODS[self.name].settings}
+
     @model_validator(mode="after")
-    def _check(self) -> ObjectiveConfig:
+    def _check(self) -> ObjectiveBase:
         # Settings that have to be tuned may stay in a configuration when only the method is changed.
-        tuned = {setting for method in METHODS.values() for setting in method.tuned}
-        for key in type(self).model_fields.keys() - tuned - {"name", "loss_normalization"}:
-            value, default = getattr(self, key), type(self).model_fields[key].default
-            if key not in METHODS[self.name].settings and value != default:
-                takers = [name for name, method in METHODS.items() if key in method.settings]
+        tuned = {name for method in METHODS.values() for name in method.tuned}
+        for key, setting in all_settings().items():
+            value = getattr(self, key)
+            if not METHODS[self.name].takes(key) and value != setting.default and key not in tuned:
+                takers = [name for name, method in METHODS.items() if method.takes(key)]
                 raise ValueError(
                     f"`{key}: {value}` has no effect on {self.name}; remove it, or choose {' or '.join(takers)}"
                 )
         return self
+
+
+if TYPE_CHECKING:
+    ObjectiveConfig = ObjectiveBase
+else:
+    ObjectiveConfig = create_model(
+        "ObjectiveConfig",
+        __base__=ObjectiveBase,
+        __doc__="What is minimized.",
+        **{
+            name: (setting.kind, Field(setting.default, ge=setting.at_least, description=setting.description))
+            for name, setting in all_settings().items()
+        },
+    )
 
 
 class BatchConfig(Section):
@@ -193,9 +200,10 @@ class Config(Section):
                 f"training.epochs * training.batches_per_epoch are {num_batches} batches, fewer than one step takes "
                 f"(optimizer.accumulate is {self.optimizer.accumulate})"
             )
-        if self.objective.warmup_batches >= num_batches:
+        warmup_batches = self.objective.settings.get("warmup_batches", 0)
+        if warmup_batches >= num_batches:
             raise ValueError(
-                f"objective.warmup_batches is {self.objective.warmup_batches}, but the run has only {num_batches} "
+                f"objective.warmup_batches is {warmup_batches}, but the run has only {num_batches} "
                 "batches (training.epochs * training.batches_per_epoch), so the group weights would never change; "
                 "lower it"
             )

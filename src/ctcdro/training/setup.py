@@ -210,8 +210,8 @@ def _build_schedule(config: Config, optimizer: torch.optim.Optimizer) -> torch.o
 
 
 def _build_objective(config: Config, groups: Groups) -> Objective:
-    settings = config.objective
-    return METHODS[settings.name].create(len(groups.names), settings.model_dump(), group_names=groups.names)
+    objective = config.objective
+    return METHODS[objective.name].create(len(groups.names), objective.settings, group_names=groups.names)
 
 
 def _build_sampler(config: Config, manifest: Manifest, groups: Groups) -> PlannedBatchSampler:
