@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from ctcdro.cli.main import app
 from ctcdro.decoding.beam_search import BeamSearch, lm_line, write_lm_text
-from ctcdro.decoding.decode import decode, recognized
-from ctcdro.decoding.evaluate import evaluate, transcribe
+from ctcdro.decoding.decode import best_texts, decode
+from ctcdro.decoding.evaluate import evaluate
+from ctcdro.decoding.transcribe import transcribe
 from ctcdro.models.recognizer import RecognizerOutput, build
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import Scores
@@ -162,9 +163,9 @@ def test_frames_after_the_end_are_not_looked_at():
     logits = torch.randn(3, 12, len(vocabulary), generator=torch.Generator().manual_seed(0))
     num_frames = torch.tensor([12, 7, 0])
     search = BeamSearch(vocabulary)
-    said = recognized(RecognizerOutput(logits, num_frames), vocabulary, search)
+    said = best_texts(RecognizerOutput(logits, num_frames), vocabulary, search)
     logits[1, 7:], logits[2] = float("nan"), float("nan")
-    assert recognized(RecognizerOutput(logits, num_frames), vocabulary, search) == said
+    assert best_texts(RecognizerOutput(logits, num_frames), vocabulary, search) == said
     assert said[2] == (None, "")
     assert said[1] == search(logits[1, :7].log_softmax(-1))
 
@@ -287,7 +288,7 @@ def test_frames_must_have_probabilities_of_all_labels():
 
 def test_a_beam_search_must_be_of_the_labels_of_the_model(run):
     search = BeamSearch(Vocabulary(["ces"], "a"))
-    with pytest.raises(ValueError, match="`beam` is for other labels, <Vocabulary of 1 lang"):
+    with pytest.raises(ValueError, match="`beam` has other labels, <Vocabulary of 1 lang"):
         evaluate(run.path, "dev", dataset=run.path / "data", beam=search)
 
 

@@ -36,7 +36,7 @@ with extra("train", "Training"):
     from accelerate.tracking import get_available_trackers
     from accelerate.utils import gather_object, get_int_from_env
 
-    from ..models.feature_cache import FeatureCache, speech_dataset
+    from ..models.feature_cache import FeatureCache, FeatureRecognizer, speech_dataset
     from ..models.recognizer import Recognizer, build
     from ..runs.config import Config, differences, read_config
     from ..speech.dataset import SpeechDataset, check_audio_exists
@@ -159,7 +159,8 @@ def start(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
         _fill(cache, [train_data, dev], config, accelerator, track)
     dataset_of = partial(speech_dataset, recognizer, cache, on_fault=config.batches.on_fault)
     dataset = dataset_of(train_data, vocabulary, group_numbers=groups.numbers)
-    compiled = torch.compile(recognizer) if config.training.compile else recognizer
+    module: torch.nn.Module = recognizer if cache is None else FeatureRecognizer(recognizer)
+    compiled = torch.compile(module) if config.training.compile else module
     wrapped, optimizer = accelerator.prepare(compiled, optimizer)
     if isinstance(wrapped, torch.nn.parallel.DistributedDataParallel):
         wrapped.device_ids = None  # it would copy the lengths of a batch to the GPU, and the host would wait for them
