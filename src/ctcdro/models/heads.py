@@ -71,30 +71,18 @@ class TransformerHead(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        num_layers: int,
-        num_labels: int,
-        *,
-        spec_augment: bool = True,
-        bottleneck: int = 80,
-        model_width: int = 256,
-        num_heads: int = 8,
-        inner_width: int = 1024,
-        num_blocks: int = 2,
-        dropout: float = 0.1,
+        self, width: int, num_layers: int, num_labels: int, *, spec_augment: bool = True, dropout: float = 0.1
     ) -> None:
         super().__init__()
         self.mix = LayerMix(num_layers, spec_augment)
-        self.narrow = nn.Linear(width, bottleneck)
-        self.halve = nn.Conv1d(bottleneck, model_width, kernel_size=3, stride=2, padding=1)
+        self.narrow = nn.Linear(width, 80)
+        self.halve = nn.Conv1d(80, 256, kernel_size=3, stride=2, padding=1)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(model_width, num_heads, inner_width, dropout, batch_first=True, norm_first=True)
-            for _ in range(num_blocks)
+            nn.TransformerEncoderLayer(256, 8, 1024, dropout, batch_first=True, norm_first=True) for _ in range(2)
         )
-        self.norm = nn.LayerNorm(model_width)
-        self.output = nn.Linear(model_width, num_labels)
+        self.norm = nn.LayerNorm(256)
+        self.output = nn.Linear(256, num_labels)
         for parameter in (parameter for parameter in self.parameters() if parameter.ndim > 1):
             nn.init.xavier_uniform_(parameter)
 
@@ -129,24 +117,13 @@ class ConvolutionHead(nn.Module):
         torch.Size([2, 9, 20])
     """
 
-    def __init__(
-        self,
-        width: int,
-        num_layers: int,
-        num_labels: int,
-        *,
-        spec_augment: bool = True,
-        model_width: int = 144,
-        num_blocks: int = 5,
-        kernel: int = 11,
-        expansion: int = 3,
-    ) -> None:
+    def __init__(self, width: int, num_layers: int, num_labels: int, *, spec_augment: bool = True) -> None:
         super().__init__()
         self.mix = LayerMix(num_layers, spec_augment)
-        self.enter = nn.Linear(width, model_width)
-        self.blocks = Blocks(num_blocks, model_width, kernel, expansion)
-        self.norm = nn.LayerNorm(model_width)
-        self.output = nn.Linear(model_width, num_labels)
+        self.enter = nn.Linear(width, 144)
+        self.blocks = Blocks(5, width=144, kernel=11, expansion=3)
+        self.norm = nn.LayerNorm(144)
+        self.output = nn.Linear(144, num_labels)
 
     def num_frames(self, num_frames: Tensor) -> Tensor:
         return num_frames
