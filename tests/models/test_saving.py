@@ -100,9 +100,8 @@ def test_what_is_no_configuration_is_refused(saved, content):
         load(saved)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80\x04pickled"])
-def test_what_are_no_weights_is_refused(saved, content):
-    (saved / "model.safetensors").write_bytes(content)
+def test_what_are_no_weights_is_refused(saved):
+    (saved / "model.safetensors").write_bytes(b"\x80\x04pickled")
     with pytest.raises(ValueError, match=r"model\.safetensors: no file of tensors"):
         load(saved)
 

@@ -132,8 +132,10 @@ class KaldiFbank(LogMel):
     def __init__(self, num_bins: int = 80) -> None:
         from transformers.audio_utils import mel_filter_bank, window_function
 
-        scale = {"norm": None, "mel_scale": "kaldi", "triangularize_in_mel_space": True}
-        filters = mel_filter_bank(FFT // 2 + 1, num_bins, 20, SAMPLE_RATE / 2, SAMPLE_RATE, **scale)
+        highest = SAMPLE_RATE / 2
+        filters = mel_filter_bank(
+            FFT // 2 + 1, num_bins, 20.0, highest, SAMPLE_RATE, mel_scale="kaldi", triangularize_in_mel_space=True
+        )
         window = window_function(WINDOW, "povey", periodic=False)
         super().__init__(torch.from_numpy(window), torch.from_numpy(filters))
 
