@@ -34,7 +34,7 @@ def run(one_thread, tmp_path_factory):
         "objective": {"step_size": 1e-3, "smoothing": 0.5},
         "batches": {"batch_duration": 6.0, "num_workers": 0},
         "optimizer": {"learning_rate": 4e-3, "clip_norm": None, "accumulate": 1, "schedule": "cosine", "warmup": 0.1},
-        "training": {"epochs": 2, "batches_per_epoch": 100, "trackers": [], "select": "worst-cer"},
+        "training": {"epochs": 2, "batches_per_epoch": 70, "trackers": [], "select": "worst-cer"},
     }
     return train(parse_config(values), folder / "run")
 
