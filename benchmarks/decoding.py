@@ -32,7 +32,7 @@ from measuring import seconds_in_turns, shown
 
 from ctcdro import Manifest, Utterance
 from ctcdro.decoding.beam_search import BeamSearch
-from ctcdro.decoding.decode import decode, recognized
+from ctcdro.decoding.decode import best_texts, decode
 from ctcdro.models.recognizer import Recognizer, RecognizerOutput, build
 from ctcdro.speech.audio import SAMPLE_RATE
 from ctcdro.speech.vocabulary import Vocabulary
@@ -74,7 +74,7 @@ def make_batches(texts: list[str], languages: list[str], vocabulary: Vocabulary)
 
 
 def ours(batches: list[RecognizerOutput], vocabulary: Vocabulary) -> list[str]:
-    return [f"[{language}]{text}" for output in batches for language, text in recognized(output, vocabulary)]
+    return [f"[{language}]{text}" for output in batches for language, text in best_texts(output, vocabulary)]
 
 
 def plain(batches: list[RecognizerOutput], tokens: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from in_process import run
 from layouts import LAYOUTS, SPLITS, HuggingFace, Spoken
 
 import ctcdro
@@ -22,8 +23,8 @@ SPOKEN = [
 ]
 
 
-def run(*arguments, **options):
-    command = [sys.executable, "-c", "from ctcdro.cli.main import main; main()", *map(str, arguments)]
+def run_process(*arguments, **options):
+    command = [sys.executable, "-m", "ctcdro", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
@@ -99,11 +100,9 @@ def test_what_is_wrong_comes_in_one_line_without_traceback(tmp_path):
             "no corpora in it; expected folders such as",
         ),
         (["common-voice", ".", "--out", "o"], "no train.tsv in it"),
-        (["huggingface", "nowhere/nothing", "--out", "o"], "cannot be loaded"),
     ],
 )
-def test_wrong_use_says_what_to_do(arguments, message, tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+def test_wrong_use_says_what_to_do(arguments, message, tmp_path):
     done = run("prepare", *arguments, cwd=tmp_path)
     assert done.returncode != 0
     assert message in " ".join(done.stderr.replace("│", " ").split())
@@ -111,16 +110,25 @@ def test_wrong_use_says_what_to_do(arguments, message, tmp_path, monkeypatch):
     assert not (tmp_path / "o" / "train.jsonl").exists()
 
 
+def test_a_dataset_that_the_hub_does_not_have_is_named(tmp_path):
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = run_process("prepare", "huggingface", "nowhere/nothing", "--out", tmp_path / "out", env=offline)
+    assert done.returncode == 2
+    assert "nowhere/nothing" in done.stderr
+    assert "cannot be loaded" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_terminal_without_accents_shows_what_it_can(tmp_path):
     """`±` and the texts of corpora are no reason to fail after the work is done."""
     LAYOUTS[0].write(tmp_path / "corpus", SPOKEN)
     ascii_only = {**os.environ, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": ""}
     arguments = ARGUMENTS[LAYOUTS[0].name](tmp_path / "corpus")
-    done = run("prepare", *arguments, "--out", tmp_path / "out", env=ascii_only)
+    done = run_process("prepare", *arguments, "--out", tmp_path / "out", env=ascii_only)
     assert done.returncode == 0, done.stderr
     assert "\\xb1" in done.stdout
     Path(Manifest.read(tmp_path / "out" / "train.jsonl")[0].audio_filepath).unlink()
-    done = run("check", tmp_path / "out", env=ascii_only)
+    done = run_process("check", tmp_path / "out", env=ascii_only)
     assert done.returncode == 1, done.stderr
 
 
@@ -169,8 +177,18 @@ def test_wrong_options_of_synthetic_speech_say_what_to_do(options, message, tmp_
     assert message in done.stderr
 
 
-def test_ctrl_c_says_that_the_command_goes_on(tmp_path):
-    command = [sys.executable, "-m", "ctcdro", "prepare", "synthetic", "--out", str(tmp_path / "out")]
+def test_ctrl_c_says_how_to_resume(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "ctcdro",
+        "prepare",
+        "synthetic",
+        "--languages",
+        "ces",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         deadline = time.monotonic() + 60
         while not list((tmp_path / "out").glob("audio/*/*.wav")) and time.monotonic() < deadline:
@@ -178,7 +196,7 @@ def test_ctrl_c_says_that_the_command_goes_on(tmp_path):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "ctcdro: stopped. The same command goes on" in said
+    assert "ctcdro: stopped. Run the same command again to resume." in said
     assert "Traceback" not in said
 
 
@@ -194,7 +212,7 @@ def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_is_read(tmp_pa
     (tmp_path / "train.jsonl").write_text("{}\n")
     done = run("check", tmp_path, "--figure", tmp_path / "nowhere" / "a.png")
     assert done.returncode == 2
-    assert "there is no such folder" in " ".join(done.stderr.replace("│", " ").split())
+    assert "the folder does not exist" in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_what_was_not_there_is_told_and_noted(tmp_path):

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from ctcdro.cli.main import app
 from ctcdro.decoding.beam_search import BeamSearch, lm_line, write_lm_text
-from ctcdro.decoding.decode import decode, recognized
-from ctcdro.decoding.evaluate import evaluate, transcribe
+from ctcdro.decoding.decode import best_texts, decode
+from ctcdro.decoding.evaluate import evaluate
+from ctcdro.decoding.transcribe import transcribe
 from ctcdro.models.recognizer import RecognizerOutput, build
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import Scores
@@ -162,9 +163,9 @@ def test_frames_after_the_end_are_not_looked_at():
     logits = torch.randn(3, 12, len(vocabulary), generator=torch.Generator().manual_seed(0))
     num_frames = torch.tensor([12, 7, 0])
     search = BeamSearch(vocabulary)
-    said = recognized(RecognizerOutput(logits, num_frames), vocabulary, search)
+    said = best_texts(RecognizerOutput(logits, num_frames), vocabulary, search)
     logits[1, 7:], logits[2] = float("nan"), float("nan")
-    assert recognized(RecognizerOutput(logits, num_frames), vocabulary, search) == said
+    assert best_texts(RecognizerOutput(logits, num_frames), vocabulary, search) == said
     assert said[2] == (None, "")
     assert said[1] == search(logits[1, :7].log_softmax(-1))
 
@@ -232,12 +233,14 @@ def test_lines_for_an_ngram_model_are_the_labels_of_the_vocabulary(tmp_path):
 
 @pytest.mark.parametrize("text", ["a|b", "a\tb", "a\u3000b"])
 def test_lines_for_an_ngram_model_refuse_what_cannot_be_a_label(text):
-    with pytest.raises(ValueError, match="which cannot be a label; normalize it before"):
+    with pytest.raises(ValueError, match="which cannot be a label; normalize it first"):
         lm_line(text, "ces")
 
 
 def test_an_ngram_model_must_know_all_languages(czech_and_slovak):
-    with pytest.raises(ValueError, match=r"lm\.arpa: the n-gram model does not know \[cmn\], \[kor\], so that"):
+    with pytest.raises(
+        ValueError, match=r"lm\.arpa: the n-gram model does not know \[cmn\], \[kor\], so these languages"
+    ):
         BeamSearch(Vocabulary(["ces", "cmn", "kor"], "ab"), language_model=czech_and_slovak)
 
 
@@ -246,12 +249,14 @@ def test_characters_that_an_ngram_model_does_not_know_are_reported(czech_and_slo
         BeamSearch(Vocabulary(["ces", "slk"], "ab"), language_model=czech_and_slovak)
         assert not caplog.messages
         BeamSearch(Vocabulary(["ces", "slk"], "abcd"), language_model=czech_and_slovak)
-    assert caplog.messages == [f"{czech_and_slovak}: unknown to the n-gram model, and costly: c d"]
+    assert caplog.messages == [
+        f"{czech_and_slovak}: the n-gram model does not know these characters, which are therefore improbable: c d"
+    ]
 
 
 def test_a_file_that_is_missing_or_no_ngram_model_is_named(tmp_path):
     vocabulary = Vocabulary(["ces"], "a")
-    with pytest.raises(ValueError, match=r"lm\.arpa is not there"):
+    with pytest.raises(ValueError, match=r"lm\.arpa does not exist"):
         BeamSearch(vocabulary, language_model=tmp_path / "lm.arpa")
     for content in ("", "no model", "\\data\\\nngram 1=2\n\n\\1-grams:\n-1 a\n"):
         (tmp_path / "lm.arpa").write_text(content)
@@ -281,13 +286,13 @@ def test_frames_must_have_probabilities_of_all_labels():
     with pytest.raises(ValueError, match=r"shape \(frames, 5\).*got \(2, 4\)"):
         search(np.log(np.full((2, 4), 0.25)))
     for wrong in (np.zeros((2, 5)), np.full((2, 5), np.nan), np.full((2, 5), 1000.0)):
-        with pytest.raises(ValueError, match="do not add up to 1"):
+        with pytest.raises(ValueError, match="do not sum to 1"):
             search(wrong)
 
 
 def test_a_beam_search_must_be_of_the_labels_of_the_model(run):
     search = BeamSearch(Vocabulary(["ces"], "a"))
-    with pytest.raises(ValueError, match="`beam` is for other labels, <Vocabulary of 1 lang"):
+    with pytest.raises(ValueError, match="`beam` has other labels, <Vocabulary of 1 lang"):
         evaluate(run.path, "dev", dataset=run.path / "data", beam=search)
 
 

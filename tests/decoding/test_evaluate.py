@@ -1,20 +1,18 @@
 """Evaluating and transcribing with the model of a small run."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
+import in_process
 import numpy as np
 import pytest
 import soundfile
 import torch
 from tones import write_dataset
-from typer.testing import CliRunner
 
-from ctcdro.cli.main import app
-from ctcdro.decoding.decode import by_length, decode
-from ctcdro.decoding.evaluate import evaluate, transcribe
+from ctcdro.decoding.decode import decode, group_by_length
+from ctcdro.decoding.evaluate import evaluate
+from ctcdro.decoding.transcribe import transcribe
 from ctcdro.models.recognizer import load
 from ctcdro.runs.config import parse_config
 from ctcdro.runs.folder import RunFolder
@@ -36,7 +34,7 @@ def run(one_thread, tmp_path_factory):
         "objective": {"step_size": 1e-3, "smoothing": 0.5},
         "batches": {"batch_duration": 6.0, "num_workers": 0},
         "optimizer": {"learning_rate": 4e-3, "clip_norm": None, "accumulate": 1, "schedule": "cosine", "warmup": 0.1},
-        "training": {"epochs": 2, "batches_per_epoch": 100, "trackers": [], "select": "worst-cer"},
+        "training": {"epochs": 2, "batches_per_epoch": 70, "trackers": [], "select": "worst-cer"},
     }
     return train(parse_config(values), folder / "run")
 
@@ -82,7 +80,7 @@ def test_another_dataset_is_read_instead_of_the_audio_of_the_manifest(run):
 
 def test_batches_have_all_utterances_and_little_padding():
     durations = torch.rand(200, generator=torch.Generator().manual_seed(0)).numpy() * 10 + 0.1
-    batches = by_length(durations, 30.0)
+    batches = group_by_length(durations, 30.0)
     assert sorted(index for batch in batches for index in batch) == list(range(200))
     assert all(max(durations[batch]) * len(batch) <= 30.0 for batch in batches)
 
@@ -110,9 +108,9 @@ def test_the_command_prints_the_files_that_it_wrote_for_another_dataset(run, tmp
     (tmp_path / "fleurs").mkdir()
     records = [one.to_record() | {"audio_filepath": str(one.audio_filepath)} for one in manifest]
     (tmp_path / "fleurs" / "test.jsonl").write_text("\n".join(map(json.dumps, records)))
-    done = CliRunner().invoke(app, ["evaluate", str(run.path), "--dataset", str(tmp_path / "fleurs")])
-    assert done.exit_code == 0, done.output
-    assert f"Predictions: {run.predictions('test-of-fleurs')}\nScores: {run.scores('test-of-fleurs')}" in done.output
+    done = in_process.run("evaluate", run.path, "--dataset", tmp_path / "fleurs")
+    assert done.returncode == 0, done.stderr
+    assert f"Predictions: {run.predictions('test-of-fleurs')}\nScores: {run.scores('test-of-fleurs')}" in done.stdout
     assert run.predictions("test-of-fleurs").is_file()
 
 
@@ -140,8 +138,7 @@ def test_a_broken_file_does_not_keep_the_others_from_being_transcribed(run, tmp_
     (tmp_path / "broken.wav").write_bytes(b"RIFF")
     soundfile.write(tmp_path / "short.wav", np.zeros(200), 16_000)
     broken = [tmp_path / "broken.wav", tmp_path / "gone.mp3", tmp_path, tmp_path / "short.wav"]
-    command = [sys.executable, "-m", "ctcdro", "transcribe", str(run.path), str(first), *map(str, broken), str(last)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = in_process.run("transcribe", run.path, first, *broken, last)
     assert done.returncode == 1
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [str(first), str(last)]
     summary, *faults = done.stderr.splitlines()
@@ -156,14 +153,13 @@ def test_commands_print_and_say_where_things_are(run):
         (["transcribe", run.path, audio], f"{audio}\taaa\t"),
         (["transcribe", run.model, audio, "--json"], '"language": "aaa"'),
     ):
-        command = [sys.executable, "-m", "ctcdro", *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = in_process.run(*arguments)
         assert done.returncode == 0, done.stderr
         assert expected in done.stdout
 
 
 def test_what_is_not_there_is_named(run, tmp_path):
-    with pytest.raises(ValueError, match="no model in it; finish the run first"):
+    with pytest.raises(ValueError, match="the run has no model yet"):
         evaluate(tmp_path)
     with pytest.raises(ValueError, match=r"tests\.jsonl: no such file.*Splits of this dataset: dev, test, train\.$"):
         evaluate(run.path, "tests")

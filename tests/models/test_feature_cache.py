@@ -11,7 +11,7 @@ from tones import write_dataset
 
 from ctcdro import Manifest
 from ctcdro.decoding.evaluate import evaluate
-from ctcdro.models.feature_cache import FeatureCache, FeatureReader
+from ctcdro.models.feature_cache import FeatureCache, FeatureReader, FeatureRecognizer
 from ctcdro.models.recognizer import build
 from ctcdro.runs.config import parse_config
 from ctcdro.speech.audio import AudioError
@@ -61,7 +61,7 @@ def test_a_batch_of_features_gives_what_the_audio_gives(dataset, encoder, tmp_pa
     kept = SpeechDataset(manifest, vocabulary, reader=FeatureReader(cache, manifest))
     batch = collate([kept[index] for index in range(4)])
     with torch.no_grad():
-        together = model(batch.inputs, batch.lengths)
+        together = FeatureRecognizer(model)(batch.inputs, batch.lengths)
         for index in range(4):
             audio = torch.from_numpy(soundfile.read(manifest[index].audio_filepath, dtype="float32")[0])
             alone = model(audio[None], torch.tensor([len(audio)]))

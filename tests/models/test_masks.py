@@ -25,10 +25,9 @@ def test_normalized_features_are_those_of_each_utterance_alone(correction):
         assert (together[row, length:] == 0).all()
 
 
-@pytest.mark.parametrize("padding", [1e30, float("nan"), float("inf")])
-def test_what_is_in_the_padding_does_not_matter(padding):
-    features = torch.randn(1, 6, 3)
-    features[:, 4:] = padding
+def test_the_content_of_the_padding_does_not_matter():
+    features = torch.randn(1, 7, 3)
+    features[:, 4:] = torch.tensor([1e30, float("nan"), float("inf")])[:, None]
     expected = centered(features[:, :4], torch.tensor([4]))
     torch.testing.assert_close(centered(features, torch.tensor([4]))[:, :4], expected)
     assert normalized(features, torch.tensor([4])).isfinite().all()

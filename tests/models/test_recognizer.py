@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,23 +15,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from ctcdro.models.encoders import Lora
-from ctcdro.models.recognizer import build, load, transcribe
+from ctcdro.decoding.decode import best_texts
+from ctcdro.models.encoders.lora import Lora
+from ctcdro.models.encoders.pretrained import FAMILIES
+from ctcdro.models.recognizer import build, load
 from ctcdro.speech.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["ces", "kor"], "abcdefghij ")
-ENCODERS = [*tiny_encoders.MODELS, "mel-small"]
-PRETRAINED = list(tiny_encoders.MODELS)
-HEADED = [(name, head) for name in PRETRAINED for head in ("transformer", "linear")]
-HEADED += [("whisper, encoder alone", "convolution"), ("mel-small", "linear")]
 
-every_encoder = pytest.mark.parametrize("encoder", ENCODERS, indirect=True)
-every_pretrained = pytest.mark.parametrize("encoder", PRETRAINED, indirect=True)
-every_family = pytest.mark.parametrize(
-    "encoder", [name for name in PRETRAINED if "," not in name or name == "wav2vec2, group norm"], indirect=True
+
+def every(*names):
+    """Runs a test with these encoders."""
+    return pytest.mark.parametrize("encoder", names, indirect=True)
+
+
+# One encoder for each way in which padding is kept out and frames are counted.
+every_encoder = every(
+    "wav2vec2", "wav2vec2, group norm", "hubert", "wavlm", "data2vec-audio", "wav2vec2-bert", "whisper", "mel-small"
 )
-every_headed = pytest.mark.parametrize(
-    ("encoder", "head"), HEADED, indirect=["encoder"], ids=[", ".join(pair) for pair in HEADED]
+# One encoder for each front end.
+every_front_end = every("wav2vec2", "wav2vec2-bert", "whisper", "mel-small")
+every_head = pytest.mark.parametrize(
+    ("encoder", "head"),
+    [("wav2vec2", "transformer"), ("wav2vec2", "linear"), ("whisper", "convolution"), ("mel-small", "linear")],
+    indirect=["encoder"],
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -66,25 +74,32 @@ TARGETS = torch.tensor([[3, 5, 6, 7], [4, 5, 5, 0], [3, 9, 8, 0], [4, 0, 0, 0]])
 NUM_LABELS = torch.tensor([4, 3, 3, 1])
 
 
-@every_headed
-@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
-def test_padding_changes_nothing(encoder, head, training):
-    model = make(encoder, head=head).train(training)
+@every_encoder
+def test_padding_changes_nothing_in_training(encoder):
+    check_padding(make(encoder).train())
+
+
+@every_head
+def test_padding_changes_nothing_in_evaluation(encoder, head):
+    with torch.no_grad():
+        check_padding(make(encoder, head=head).eval())
+
+
+def check_padding(model):
     audio, num_samples = draw(*LENGTHS)
-    with torch.set_grad_enabled(training):
-        together = model(audio, num_samples)
-        losses = model.losses(together, TARGETS, NUM_LABELS)
-        for row, length in enumerate(LENGTHS):
-            alone = model(*draw(length))
-            n = int(together.num_frames[row])
-            assert alone.logits.shape == (1, n, len(VOCABULARY))
-            torch.testing.assert_close(alone.logits[0], together.logits[row, :n], rtol=1e-4, atol=2e-5)
-            loss = model.losses(alone, TARGETS[row : row + 1], NUM_LABELS[row : row + 1])
-            torch.testing.assert_close(loss[0], losses[row], rtol=1e-4, atol=1e-4)
+    together = model(audio, num_samples)
+    losses = model.losses(together, TARGETS, NUM_LABELS)
+    for row, length in enumerate(LENGTHS):
+        alone = model(*draw(length))
+        n = int(together.num_frames[row])
+        assert alone.logits.shape == (1, n, len(VOCABULARY))
+        torch.testing.assert_close(alone.logits[0], together.logits[row, :n], rtol=1e-4, atol=2e-5)
+        loss = model.losses(alone, TARGETS[row : row + 1], NUM_LABELS[row : row + 1])
+        torch.testing.assert_close(loss[0], losses[row], rtol=1e-4, atol=1e-4)
 
 
 @every_encoder
-def test_the_gradient_of_a_batch_is_the_sum_of_those_of_its_utterances(encoder):
+def test_every_parameter_gets_a_gradient_and_a_batch_the_sum_of_those_of_its_utterances(encoder):
     model = make(encoder).train()
     gradients = []
     for batches in ([LENGTHS], [(length,) for length in LENGTHS]):
@@ -95,26 +110,19 @@ def test_the_gradient_of_a_batch_is_the_sum_of_those_of_its_utterances(encoder):
             at += len(lengths)
             model.losses(model(*draw(*lengths)), TARGETS[rows], NUM_LABELS[rows]).sum().backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+    without = [name for name, gradient in gradients[0].items() if gradient is None]  # several processes would wait
+    assert without in ([], ["encoder.network.embed_positions.weight"])  # the sines of Whisper
+    assert [name for name, p in model.named_parameters() if not p.requires_grad] == without
     for name, gradient in gradients[0].items():
-        if gradient is None:
-            assert gradients[1][name] is None
+        if name in without:
             continue
         scale = float(gradient.abs().max())
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-3, atol=1e-3 * scale + 1e-5, msg=name)
 
 
-@every_encoder
-def test_transcripts_are_the_same_alone_and_in_a_batch(encoder):
-    model = make(encoder).train()
-    together = transcribe(model, VOCABULARY, *draw(*LENGTHS))
-    assert together == [transcribe(model, VOCABULARY, *draw(length))[0] for length in LENGTHS]
-    assert all(language in (None, "ces", "kor") and isinstance(text, str) for language, text in together)
-    assert model.training
-
-
-@every_headed
-def test_the_number_of_frames_is_exact(encoder, head):
-    model = make(encoder, head=head).eval()
+@every_front_end
+def test_the_number_of_frames_is_exact(encoder):
+    model = _cached(encoder)
     first = model.encoder.min_samples
     lengths = [*range(first, first + 4), *range(1_000, 3_000, 173), 3_199, 3_200, 3_201, 15_999, 16_000, 16_001]
     with torch.inference_mode():
@@ -148,40 +156,7 @@ def _cached(encoder):
     return MADE[encoder]
 
 
-@every_headed
-def test_every_trainable_parameter_gets_a_gradient(encoder, head):
-    model = make(encoder, head=head).train()
-    model.losses(model(*draw(*LENGTHS)), TARGETS, NUM_LABELS).sum().backward()
-    without = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
-    assert without == []  # several processes would wait for them
-    fixed = [name for name, p in model.named_parameters() if not p.requires_grad]
-    assert fixed in ([], ["encoder.network.embed_positions.weight"])  # the sines of Whisper
-
-
-@every_headed
-def test_loading_gives_what_was_saved_bit_for_bit(encoder, head, tmp_path, monkeypatch):
-    model = make(encoder, head=head).eval()
-    model.save(tmp_path / "model", VOCABULARY)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
-    assert sorted(os.listdir(tmp_path / "model")) == ["config.json", "model.safetensors", "vocab.json"]
-    config = (tmp_path / "model" / "config.json").read_text()
-    config = config.replace(json.dumps(encoder), json.dumps("gone")) if encoder != "mel-small" else config
-    assert str(tmp_path.parent) not in config
-    (tmp_path / "model" / "config.json").write_text(config)  # the checkpoint is not needed any more
-    state = torch.get_rng_state()
-    loaded, vocabulary = load(tmp_path / "model")
-    assert torch.equal(torch.get_rng_state(), state)
-    assert vocabulary == VOCABULARY
-    assert not loaded.training
-    audio, num_samples = draw(*LENGTHS)
-    with torch.no_grad():
-        assert torch.equal(loaded(audio, num_samples).logits, model(audio, num_samples).logits)
-    assert {n: p.requires_grad for n, p in loaded.named_parameters()} == {
-        n: p.requires_grad for n, p in model.named_parameters()
-    }
-
-
-@every_encoder
+@every("wav2vec2", "whisper", "mel-small")
 def test_building_is_determined_by_the_seed_and_leaves_the_generator(encoder):
     state = torch.get_rng_state()
     one, same, other = (build(encoder, 12, seed=seed).state_dict() for seed in (3, 3, 4))
@@ -194,7 +169,7 @@ def test_building_is_determined_by_the_seed_and_leaves_the_generator(encoder):
     assert all(torch.equal(one[name], by_caller[name]) for name in one)
 
 
-@every_pretrained
+@every("wav2vec2", "wav2vec2-bert", "whisper", "whisper, encoder alone")
 def test_a_checkpoint_keeps_its_weights_in_float32_and_its_masking_is_off(encoder):
     model = build(encoder, 12)
     weights = load_file(os.path.join(encoder, "model.safetensors"))
@@ -206,7 +181,7 @@ def test_a_checkpoint_keeps_its_weights_in_float32_and_its_masking_is_off(encode
     assert getattr(config, "layerdrop", 0.0) == getattr(config, "encoder_layerdrop", 0.0) == 0.0
 
 
-@every_pretrained
+@every("wav2vec2", "whisper")
 def test_a_frozen_encoder_stays_as_it_is(encoder):
     model = build(encoder, len(VOCABULARY), freeze_encoder=True, seed=0).train()
     assert model.head.training
@@ -216,24 +191,25 @@ def test_a_frozen_encoder_stays_as_it_is(encoder):
     assert all(p.grad is not None for p in model.head.parameters())
 
 
-@every_headed
-def test_the_head_goes_on_from_kept_hidden_layers(encoder, head):
+@pytest.mark.parametrize(
+    ("encoder", "head"), [("wav2vec2", "transformer"), ("mel-small", "linear")], indirect=["encoder"]
+)
+def test_the_head_can_be_applied_to_encoded_audio(encoder, head):
     model = make(encoder, head=head, freeze_encoder=encoder != "mel-small").eval()
     with torch.no_grad():
         hidden, num_frames = model.encode(*draw(*LENGTHS))
         num_layers = 1 if head == "linear" else model.encoder.num_layers
         assert hidden.shape == (len(LENGTHS), num_frames.max(), num_layers, model.encoder.width)
-        output = model(hidden, num_frames)
+        output = model.apply_head(hidden, num_frames)
         expected = model(*draw(*LENGTHS))
     assert torch.equal(output.logits, expected.logits)
     assert torch.equal(output.num_frames, expected.num_frames)
 
 
-@every_family
-@pytest.mark.parametrize("head", ["transformer", "linear"])
-def test_lora_trains_few_parameters_and_starts_as_the_encoder_was(encoder, head, tmp_path):
-    plain = make(encoder, head=head).eval()
-    model = make(encoder, head=head, lora=Lora(rank=2)).eval()
+@every("wav2vec2", "wavlm", "wav2vec2-bert", "whisper")
+def test_lora_trains_few_parameters_and_starts_as_the_encoder_was(encoder, tmp_path):
+    plain = make(encoder).eval()
+    model = make(encoder, lora=Lora(rank=2)).eval()
     model.head.load_state_dict(plain.head.state_dict())
     audio, num_samples = draw(*LENGTHS)
     with torch.no_grad():
@@ -241,6 +217,9 @@ def test_lora_trains_few_parameters_and_starts_as_the_encoder_was(encoder, head,
     model.train()
     model.losses(model(audio, num_samples), TARGETS, NUM_LABELS).sum().backward()
     trained = {name: p for name, p in model.encoder.named_parameters() if p.requires_grad}
+    adapted = [name.split(".lora_")[0] for name in trained]
+    assert {name.rsplit(".", 1)[1] for name in adapted} == set(FAMILIES[model.encoder.family].lora_targets)
+    assert {re.search(r"layers\.(\d+)\.", name)[1] for name in adapted} == {"0", "1"}
     assert all("lora_" in name and p.grad is not None for name, p in trained.items())
     assert any(p.grad.abs().max() > 0 for p in trained.values())
     assert 0 < sum(p.numel() for p in trained.values()) < 0.2 * sum(p.numel() for p in model.encoder.parameters())
@@ -264,8 +243,14 @@ def test_lora_is_refused_where_it_would_do_nothing(folders):
         build(folders["wavlm"], 12, lora={"rank": 0})
 
 
-@every_family
-@pytest.mark.parametrize("lora", [None, Lora(rank=2)], ids=["all", "lora"])
+@pytest.mark.parametrize(
+    ("encoder", "lora"),
+    [
+        *((name, None) for name in ("wav2vec2, group norm", "wavlm", "data2vec-audio", "wav2vec2-bert", "whisper")),
+        ("wav2vec2", Lora(rank=2)),
+    ],
+    indirect=["encoder"],
+)
 def test_gradient_checkpointing_gives_the_same_gradients(encoder, lora):
     gradients = []
     for checkpointing in (False, True):
@@ -283,7 +268,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(encoder, lora):
 
 
 @pytest.mark.bfloat16
-@every_encoder
+@every_front_end
 def test_losses_are_float32_in_a_run_of_bfloat16(encoder):
     model = make(encoder).train()
     audio, num_samples = draw(*LENGTHS)
@@ -314,8 +299,8 @@ def test_a_transcript_that_does_not_fit_has_an_infinite_loss_and_no_gradient():
     assert all(p.grad.abs().max() == 0 for p in model.parameters())
 
 
-@every_encoder
-def test_wrong_input_is_refused(encoder):
+@every_front_end
+def test_wrong_input_is_rejected(encoder):
     model = _cached(encoder)
     least = model.encoder.min_samples
     with pytest.raises(ValueError, match=rf"`num_samples` has {least - 1}; .* needs {least} for one frame"):
@@ -326,12 +311,12 @@ def test_wrong_input_is_refused(encoder):
         model(torch.zeros(4_000), torch.tensor([4_000]))
 
 
-@pytest.mark.parametrize("encoder", ["whisper"], indirect=True)
+@every("whisper")
 def test_whisper_takes_its_whole_window_and_not_a_sample_more(encoder):
     model = _cached(encoder)
     with torch.inference_mode():
         assert model(*draw(48_000)).num_frames.tolist() == [75]
-    with pytest.raises(ValueError, match=r"`num_samples` has 48,001 \(3.0 s\); .* takes up to 48,000 \(3 s\). Cut"):
+    with pytest.raises(ValueError, match=r"`num_samples` has 48,001 \(3.0 s\); .* accepts up to 48,000 \(3 s\). Split"):
         model(*draw(48_001))
 
 
@@ -341,7 +326,7 @@ def test_whisper_takes_its_whole_window_and_not_a_sample_more(encoder):
         ({"head": "deep"}, "`head` must be"),
         ({"head": "transformer"}, '`head` must be "linear" for mel-small'),
         ({"vocabulary_size": 1}, "`vocabulary_size` must be 2 or more"),
-        ({"freeze_encoder": True}, "takes neither `freeze_encoder`"),
+        ({"freeze_encoder": True}, "supports neither `freeze_encoder`"),
         ({"encoder": "any", "freeze_encoder": True, "lora": Lora()}, "exclude each other"),
         ({"encoder": "any", "freeze_encoder": True, "gradient_checkpointing": True}, "has no use with"),
     ],
@@ -387,78 +372,8 @@ def test_normalization_follows_the_checkpoint(folders, tmp_path):
 def test_a_batch_norm_is_warned_about(tmp_path):
     config = transformers.HubertConfig(**tiny_encoders.LARGE, conv_pos_batch_norm=True)
     transformers.HubertModel(config).save_pretrained(tmp_path)
-    with pytest.warns(UserWarning, match="depends a little on the others in its batch"):
+    with pytest.warns(UserWarning, match="depends slightly on padding and on the other utterances"):
         build(str(tmp_path), 12)
-
-
-@pytest.fixture
-def saved(tmp_path):
-    make("mel-small").save(tmp_path / "model", VOCABULARY)
-    return tmp_path / "model"
-
-
-def test_saving_replaces_an_earlier_recognizer(saved):
-    model = build("mel-small", len(VOCABULARY), seed=5)
-    model.save(saved, VOCABULARY)
-    loaded, _ = load(saved)
-    assert torch.equal(loaded.head.output.weight, model.head.output.weight)
-    assert [path.name for path in saved.parent.iterdir()] == ["model"]
-
-
-def test_saving_replaces_nothing_else(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"config.json: not the configuration of a recognizer"):
-        make("mel-small").save(tmp_path, VOCABULARY)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"other: neither a recognizer nor empty"):
-        make("mel-small").save(tmp_path / "other", VOCABULARY)
-    assert (tmp_path / "other" / "notes.txt").read_text() == "mine"
-
-
-def test_saving_over_a_recognizer_removes_no_file_of_others(saved):
-    (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"model: not replaced, because it also has notes\.txt\."):
-        make("mel-small").save(saved, VOCABULARY)
-    assert (saved / "notes.txt").read_text() == "mine"
-
-
-def test_a_failure_leaves_the_earlier_recognizer(saved, monkeypatch):
-    before = (saved / "model.safetensors").read_bytes()
-    monkeypatch.setattr(Vocabulary, "save", lambda self, path: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        build("mel-small", len(VOCABULARY), seed=5).save(saved, VOCABULARY)
-    assert (saved / "model.safetensors").read_bytes() == before
-    assert [path.name for path in saved.parent.iterdir()] == ["model"]
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b'{"format": "ctcdro recognizer 1"}', b"[" * 100_000])
-def test_what_is_no_configuration_is_refused(saved, content):
-    (saved / "config.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"config\.json: "):
-        load(saved)
-
-
-@pytest.mark.parametrize("content", [b"", b"not safetensors at all", b"\x80\x04pickled"])
-def test_what_are_no_weights_is_refused(saved, content):
-    (saved / "model.safetensors").write_bytes(content)
-    with pytest.raises(ValueError, match=r"model\.safetensors: no file of tensors"):
-        load(saved)
-
-
-def test_other_weights_and_vocabularies_are_refused(saved, tmp_path):
-    other = Vocabulary(["ces"], "ab")
-    other.save(saved / "vocab.json")
-    with pytest.raises(ValueError, match=r"vocab\.json: 6 labels, but the recognizer has 15"):
-        load(saved)
-    build("mel-small", 6).save(tmp_path / "other", other)
-    os.replace(tmp_path / "other" / "model.safetensors", saved / "model.safetensors")
-    with pytest.raises(ValueError, match=r"model\.safetensors: not the weights of this recognizer"):
-        load(saved)
-    with pytest.raises(ValueError, match=r"`vocabulary` has 6 labels, but .* 15"):
-        make("mel-small").save(tmp_path / "third", other)
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "nowhere")
 
 
 def test_mel_small_needs_no_transformers(tmp_path):
@@ -493,4 +408,4 @@ def test_mel_small_learns_a_few_utterances():
         optimizer.zero_grad()
         model.losses(model(audio, num_samples), targets, torch.tensor([len(row) for row in labels])).sum().backward()
         optimizer.step()
-    assert transcribe(model, VOCABULARY, audio, num_samples) == [("ces", text) for text in texts]
+    assert best_texts(model.eval()(audio, num_samples), VOCABULARY) == [("ces", text) for text in texts]

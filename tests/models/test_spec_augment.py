@@ -88,11 +88,11 @@ def test_a_warp_moves_frames_by_less_than_its_width_and_keeps_ends_and_order():
         assert torch.equal(row[length:], ramp[0, length:, 0])
 
 
-@pytest.mark.parametrize("length", [1, 2, 5, 10, 11, 12])
-def test_short_utterances_are_fine(length):
-    augmented = SpecAugment()(torch.ones(3, length, 8), torch.tensor([length, length, 1]))
+@pytest.mark.parametrize("length", [1, 11, 12])
+def test_short_utterances_have_no_time_masks(length):
+    augmented = SpecAugment(frequency_mask_width=4)(torch.ones(3, length, 20), torch.tensor([length, length, 1]))
     assert augmented.isfinite().all()
-    assert not (augmented == 0).all(2).any() or length >= 20 or (augmented == 0).all(1).any()
+    assert not (augmented == 0).all(2).any()
 
 
 def test_gradients_flow_around_the_masks():

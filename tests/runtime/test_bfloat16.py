@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 
+import in_process
 import pytest
+import torch
 import yaml
 from tones import write_dataset
 
@@ -82,17 +84,23 @@ def write_config(folder, **training):
     return path
 
 
-def ctcdro(*arguments, answer, program=("-m", "ctcdro"), **variables):
-    """Runs a command on a CPU for which the trial gave an answer, with any GPU hidden."""
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+def run_process(program, *arguments, answer, **variables):
+    """Runs a program on a CPU for which the trial gave an answer, with any GPU hidden."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", bfloat16.VARIABLE: answer, **variables}
-    line = [sys.executable, *program, *map(str, arguments)]
+    line = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, env=environment)
 
 
 @pytest.mark.parametrize("command", ["train", "sweep"])
-def test_a_run_that_cannot_use_bfloat16_ends_with_a_message_before_it_starts(tmp_path, command):
+def test_a_run_that_cannot_use_bfloat16_ends_with_a_message_before_it_starts(tmp_path, monkeypatch, no_gpu, command):
+    monkeypatch.setenv(bfloat16.VARIABLE, "fails")
     config = write_config(tmp_path, precision="bf16")
-    done = ctcdro(command, config, "--out", tmp_path / "out", answer="fails")
+    done = in_process.run(command, config, "--out", tmp_path / "out")
     assert done.returncode == 2
     assert "training.precision: bf16 does not work on this CPU" in done.stderr
     assert "Set training.precision: fp32." in done.stderr
@@ -105,12 +113,13 @@ def first_loss(folder):
 
 
 @pytest.mark.bfloat16
-def test_a_run_in_bfloat16_trains_and_one_in_float32_does_not_ask_for_it(tmp_path):
+def test_a_run_in_bfloat16_trains_and_one_in_float32_does_not_ask_for_it(tmp_path, monkeypatch, no_gpu):
     config = write_config(tmp_path)
     answers = {"bf16": os.environ[bfloat16.VARIABLE], "fp32": "an answer that would be rejected"}
     for precision, answer in answers.items():
+        monkeypatch.setenv(bfloat16.VARIABLE, answer)
         change = f"training.precision={precision}"
-        done = ctcdro("train", config, "--out", tmp_path / precision, "--set", change, answer=answer)
+        done = in_process.run("train", config, "--out", tmp_path / precision, "--set", change)
         assert done.returncode == 0, done.stderr
     half, single = (first_loss(tmp_path / precision) for precision in answers)
     assert half != single
@@ -134,11 +143,8 @@ cli.main()
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="needs the instruction sets of x86")
 def test_a_run_limits_the_instruction_set_before_it_is_first_used(tmp_path, unknown):
-    done = ctcdro(
-        *("train", write_config(tmp_path, precision="bf16"), "--out", tmp_path / "out"),
-        answer="without-amx",
-        program=("-c", WITH_A_LIMIT_THAT_SHOWS),
-        ONEDNN_VERBOSE="1",
-    )
+    config = write_config(tmp_path, precision="bf16")
+    arguments = (WITH_A_LIMIT_THAT_SHOWS, "train", config, "--out", tmp_path / "out")
+    done = run_process(*arguments, answer="without-amx", ONEDNN_VERBOSE="1")
     assert done.returncode == 0, done.stderr
     assert "isa:Intel SSE4.1" in done.stdout

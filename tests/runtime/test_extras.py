@@ -1,5 +1,6 @@
 """Where an optional package is missing, the extra that has it is named."""
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -40,12 +41,11 @@ def modules_of(name):
     return found | ({"pydantic"} if "typer" in found else set())  # which typer needs
 
 
-def run_with_only(installed, program):
-    """Runs a program where, of all optional packages, only those of one extra can be imported."""
+def run_with_only(installed, program, folder):
+    """Runs a program where, of all optional packages, only those of one extra can be imported; it prints JSON."""
     blocked = set().union(*map(modules_of, OPTIONAL)) - (modules_of(installed) if installed else set())
-    return subprocess.run(
-        [sys.executable, "-c", BLOCKING.format(blocked=blocked) + program], capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", BLOCKING.format(blocked=blocked) + program]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True).stdout)
 
 
 COMMANDS = {
@@ -62,36 +62,56 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_names_its_own_extra(command, tmp_path):
-    program = f"import os; os.chdir({str(tmp_path)!r}); sys.argv[1:] = {command.split()!r}; "
-    done = run_with_only("data", program + "from ctcdro.cli.main import main; main()")
-    name = COMMANDS[command]
-    assert done.returncode == 2
-    [line] = [line for line in done.stderr.splitlines() if line.startswith("ctcdro: ")]
-    assert f"needs the extra `{name}`" in line
-    assert f"pip install 'ctcdro[{name}]'" in line
+RUN_ALL = """
+import contextlib, io, json
+from ctcdro.cli.main import main
+
+results = {{}}
+for command in {commands!r}:
+    sys.argv[1:] = command.split()
+    with contextlib.redirect_stderr(io.StringIO()) as stderr, contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main()
+        except SystemExit as error:
+            results[command] = error.code, stderr.getvalue()
+print(json.dumps(results))
+"""
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("runs.config", "train"),
-        ("training.setup", "train"),
-        ("training.loop", "train"),
-        ("decoding.evaluate", "train"),
-        ("scoring.scores", "data"),
-        ("speech.audio", "data"),
-        ("check.check", "data"),
-        ("report.page", "report"),
-        ("sweeps.sweep", "sweep"),
-        ("demo.demo", "demo"),
-    ],
-)
-def test_a_module_names_an_extra_where_only_the_core_is_installed(module, name):
-    done = run_with_only(None, f"import ctcdro.{module}")
-    assert done.returncode == 1
-    assert f"pip install 'ctcdro[{name}]'" in done.stderr.splitlines()[-1]
+def test_a_command_names_its_own_extra(tmp_path):
+    results = run_with_only("data", RUN_ALL.format(commands=list(COMMANDS)), tmp_path)
+    assert results.keys() == COMMANDS.keys()
+    for command, (status, stderr) in results.items():
+        [line] = [line for line in stderr.splitlines() if line.startswith("ctcdro: ")]
+        assert f"needs the extra `{COMMANDS[command]}`" in line, command
+        assert f"pip install 'ctcdro[{COMMANDS[command]}]'" in line, command
+        assert status == 2
+
+
+MODULE_EXTRAS = {
+    **{"runs.config": "train", "training.setup": "train", "training.loop": "train", "decoding.evaluate": "train"},
+    **{"scoring.scores": "data", "speech.audio": "data", "check.check": "data"},
+    **{"report.page": "report", "sweeps.sweep": "sweep", "demo.demo": "demo"},
+}
+
+IMPORT_ALL = """
+import importlib, json
+
+errors = {{}}
+for module in {modules!r}:
+    try:
+        importlib.import_module("ctcdro." + module)
+    except ImportError as error:
+        errors[module] = str(error)
+print(json.dumps(errors))
+"""
+
+
+def test_a_module_names_an_extra_where_only_the_core_is_installed(tmp_path):
+    errors = run_with_only(None, IMPORT_ALL.format(modules=list(MODULE_EXTRAS)), tmp_path)
+    assert errors.keys() == MODULE_EXTRAS.keys()
+    for module, message in errors.items():
+        assert f"pip install 'ctcdro[{MODULE_EXTRAS[module]}]'" in message, module
 
 
 def test_the_outermost_user_is_named_with_the_first_cause():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctcdro.runtime.threads import ITEMS_A_TASK, TASKS_A_THREAD, map_in_threads
+from ctcdro.runtime.threads import ITEMS_PER_TASK, TASKS_PER_THREAD, map_in_threads
 
 
 @given(st.integers(0, 500), st.integers(1, 4))
@@ -27,7 +27,7 @@ def test_items_are_taken_as_they_are_needed():
     results = map_in_threads(str, endless(), num_threads=2)
     for number in range(1000):
         assert next(results) == str(number)
-        assert len(taken) <= number + 1 + (2 * TASKS_A_THREAD + 1) * ITEMS_A_TASK
+        assert len(taken) <= number + 1 + (2 * TASKS_PER_THREAD + 1) * ITEMS_PER_TASK
     results.close()
 
 
@@ -51,7 +51,7 @@ def test_an_error_comes_where_its_item_stands_and_ends_the_work(kind):
     with pytest.raises(kind, match="forty"):
         found.extend(map_in_threads(work, iter(range(10**9)), num_threads=2))
     assert found == list(range(32))
-    assert len(done) <= (2 * TASKS_A_THREAD + 1) * ITEMS_A_TASK
+    assert len(done) <= (2 * TASKS_PER_THREAD + 1) * ITEMS_PER_TASK
     assert not [one for one in threading.enumerate() if "ThreadPool" in one.name]
 
 
@@ -61,7 +61,7 @@ def test_who_takes_no_more_results_ends_the_work():
     next(results)
     results.close()
     number = len(done)
-    assert number <= (TASKS_A_THREAD + 1) * ITEMS_A_TASK
+    assert number <= (TASKS_PER_THREAD + 1) * ITEMS_PER_TASK
     assert not [one for one in threading.enumerate() if "ThreadPool" in one.name]
 
 

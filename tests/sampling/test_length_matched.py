@@ -195,10 +195,8 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
 @pytest.mark.parametrize(
     ("durations", "groups", "options", "message"),
     [
-        ([1.0, 0.0, np.nan], [0] * 3, {}, r"`durations` must be positive seconds; utterance 1 has 0 \(2 such in all\)"),
-        ([1.0, np.inf], [0, 0], {}, "utterance 1 has inf"),
+        ([1, 0, np.nan, np.inf], [0] * 4, {}, r"`durations` must be positive .* utterance 1 has 0 \(3 such in all\)"),
         ([], [], {}, r"`durations` must have one entry for each of one or more utterances; got shape \(0,\)"),
-        ([[1.0]], [[0]], {}, r"`durations` .* got shape \(1, 1\)"),
         ([1.0, 2.0], [0], {}, "`groups` has 1 entries, `durations` 2"),
         ([1.0, 2.0], [0, -1], {}, "`groups` must be numbered from 0; utterance 1 has -1"),
         (
@@ -211,7 +209,6 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
         (["a", "b"], [0, 1], {}, "`durations` must be numbers of seconds; got <U1"),
         ([[1.0], [1.0, 2.0]], [0, 1], {}, "`durations` must have one number for each utterance"),
         ([1.0], [0], {"batch_duration": "50"}, "`batch_duration` must be a positive number of seconds; got '50'"),
-        ([1.0], [0], {"batch_duration": float("nan")}, "`batch_duration` .* got nan"),
         ([1.0], [0], {"balance": 1.5}, r"`balance` must be from 0 .* to 1 .*; got 1.5"),
         ([0.01, 50.0], [0, 1], {}, "group 0 has 0.01 s of audio, and would be repeated over 1,000 times"),
     ],

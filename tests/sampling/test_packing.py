@@ -56,7 +56,7 @@ def test_another_seed_gives_other_batches():
     assert len(first & second) <= 0.05 * len(first)
 
 
-def test_pairs_change_too():
+def test_another_seed_gives_other_pairs():
     # Two utterances a batch: longest with shortest is the best match, and would be the only one.
     durations = np.linspace(20.0, 30.0, 500)
     packer = Packer(durations, 50.0)

@@ -1,6 +1,6 @@
-"""The command line: each command parses, calls one function of the library, and says where the result is.
+"""The command line: each command parses, calls one library function, and prints where the result is.
 
-Modules that take long to import are imported by the commands that use them, so that `ctcdro --help` answers at once.
+Slow imports are inside the commands that need them, so that `ctcdro --help` is fast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .run import evaluate, export, train, transcribe
 from .score import score
 from .sweep import demo, sweep
 
-INTERRUPTED = 130  # what typer ends with after Ctrl-C
+INTERRUPTED = 130  # exit status of typer after Ctrl-C
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -51,45 +51,47 @@ def check(
         Path, typer.Argument(help="Folder with train.jsonl, dev.jsonl, test.jsonl.", exists=True, file_okay=False)
     ],
     frame_rate: Annotated[
-        float, typer.Option(help="Frames a second of the model's output: 25 for the paper's, 50 for wav2vec 2.0 alone.")
+        float, typer.Option(help="Frames per second of the model's output: 25 for the paper's, 50 for a linear head.")
     ] = 25.0,
-    group_by: Annotated[str, typer.Option(help="Field or fields that tell groups apart, as lang,corpus.")] = "lang",
-    figure: Annotated[Path | None, typer.Option(help="Draw the lengths by group into this PNG or SVG file.")] = None,
+    group_by: Annotated[str, typer.Option(help="Field or fields that define groups, e.g. lang,corpus.")] = "lang",
+    figure: Annotated[Path | None, typer.Option(help="PNG or SVG file for a figure of durations by group.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
-    headers_only: Annotated[bool, typer.Option("--headers-only", help="Decode nothing: misses broken files.")] = False,
+    headers_only: Annotated[bool, typer.Option("--headers-only", help="Skip decoding; misses damaged audio.")] = False,
     batch_duration: Annotated[
         float, typer.Option(help="Training batch duration in seconds; groups with less audio are reported.")
     ] = 50.0,
-    max_shown: Annotated[int, typer.Option(help="Findings to print of each kind.")] = 10,
-    num_threads: Annotated[int | None, typer.Option(help="That read audio; default: one a core.", min=1)] = None,
+    max_shown: Annotated[int, typer.Option(help="Findings to print per kind.")] = 10,
+    num_threads: Annotated[
+        int | None, typer.Option(help="Threads that read audio. Default: one per core.", min=1)
+    ] = None,
 ) -> None:
-    """Look for all that would break or bend training, and print statistics by language.
+    """Find problems that would break or bias training, and print statistics per language.
 
     Exit status: 0 if training would work (there may be warnings), 1 if there are errors, 2 if the check failed.
     """
     if figure is not None:
         if not figure.absolute().parent.is_dir():
-            raise typer.BadParameter(f"--figure {figure}: there is no such folder.")
-        with extra("report", "`ctcdro check --figure`"):  # known before the audio is read
+            raise typer.BadParameter(f"--figure {figure}: the folder does not exist.")
+        with extra("report", "`ctcdro check --figure`"):  # fails before the audio is read
             import matplotlib.figure  # noqa: F401
     from ..check.check import check_dataset
     from .console import check_shown, progress
 
-    found = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, progress, batch_duration)
+    result = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, progress, batch_duration)
     if as_json:
-        typer.echo(found.to_json())
+        typer.echo(result.to_json())
     else:
-        check_shown(found, max_shown)
+        check_shown(result, max_shown)
     if figure is not None:
         from ..report.plots import draw_lengths
 
-        draw_lengths(found.durations, figure)
+        draw_lengths(result.durations, figure)
         typer.echo(f"Lengths: {figure}", err=True)
-    raise typer.Exit(1 if found.errors else 0)
+    raise typer.Exit(1 if result.errors else 0)
 
 
 def main() -> None:
-    """Runs a command. What is wrong with input comes as one line; anything else is a fault of ours, with traceback."""
+    """Runs a command. Errors in the input are printed as one line; any other error is a bug and shows its traceback."""
     _write_any_text()
     try:
         with explain_dead_processes():
@@ -98,19 +100,19 @@ def main() -> None:
         _end(str(error), 2)
     except SystemExit as error:
         if error.code == INTERRUPTED:
-            _end("stopped. The same command goes on where it can.", INTERRUPTED)
+            _end("stopped. Run the same command again to resume.", INTERRUPTED)
         raise
 
 
 def _write_any_text() -> None:
-    """Escapes characters that the terminal cannot show (`\\u0159`), instead of failing after the work is done."""
+    """Escapes characters that the terminal cannot show (`\\u0159`) instead of failing after the work is done."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _end(message: str, code: int) -> NoReturn:
-    # Texts of corpora may be in it, and they may hold what a terminal takes for commands.
+    # Messages may quote texts of corpora, which may contain control sequences.
     from .console import escaped
 
     for line in message.splitlines():

@@ -1,9 +1,8 @@
-"""`ctcdro train`, `evaluate` and `transcribe`."""
+"""`ctcdro train`, `evaluate`, `transcribe` and `export`."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from ..runtime.extras import extra
+from ..runtime.ranks import is_first_process
 
 if TYPE_CHECKING:
     from ..decoding.beam_search import BeamSearch
@@ -21,21 +21,28 @@ Item = TypeVar("Item")
 
 RunArgument = Annotated[Path, typer.Argument(help="Folder of a run.", exists=True, file_okay=False)]
 BeamOption = Annotated[
-    int | None, typer.Option("--beam-size", min=1, help="Hypotheses of a beam search; greedy by default.")
+    int | None, typer.Option("--beam-size", min=1, help="Hypotheses of a beam search, e.g. 16. Default: greedy.")
 ]
 LanguageModelOption = Annotated[
-    Path | None, typer.Option("--language-model", help="n-gram model for the beam search: ARPA, or KenLM's binary.")
+    Path | None, typer.Option("--language-model", help="n-gram model for the beam search, in ARPA or KenLM format.")
 ]
-LmWeightOption = Annotated[float | None, typer.Option("--lm-weight", min=0, help="Of the n-gram model: 0.5.")]
+LmWeightOption = Annotated[
+    float | None, typer.Option("--lm-weight", min=0, help="Weight of the n-gram model. Default: 0.5.")
+]
 
 
 def train(
     config: Annotated[Path | None, typer.Argument(help="YAML file that describes the run.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run.")] = None,
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="As objective.step_size=1e-3.")] = None,
-    show_schema: Annotated[bool, typer.Option("--schema", help="Print all keys of configurations, and end.")] = False,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a key, e.g. objective.step_size=1e-3. Repeatable.")
+    ] = None,
+    show_schema: Annotated[bool, typer.Option("--schema", help="Print all configuration keys and exit.")] = False,
 ) -> None:
-    """Train a recognizer. Goes on with an unfinished run exactly; refuses to overwrite a finished one."""
+    """Train a recognizer.
+
+    Run the same command again to resume an unfinished run exactly. A finished run is never overwritten.
+    """
     with extra("train", "`ctcdro train`"):
         from ..runs.config import read_config, schema
 
@@ -43,32 +50,32 @@ def train(
         typer.echo(schema())
         return
     if config is None or out is None:
-        raise typer.BadParameter("give a configuration, and --out.")
+        raise typer.BadParameter("specify a configuration and --out.")
     settings = read_config(config, overrides or [])
     with extra("train", "`ctcdro train`"):
         from ..training.loop import train as run_training
 
-    with _TrainingShown(settings) as shown:
-        folder = run_training(settings, out, callback=shown, track=shown.track)
-    if _is_first():
+    with _TrainingProgress(settings) as progress:
+        folder = run_training(settings, out, callback=progress, track=progress.track)
+    if is_first_process():
         typer.echo(f"Model: {folder.model}")
 
 
 def evaluate(
     run: RunArgument,
-    split: Annotated[str, typer.Option(help="Manifest of the dataset.")] = "test",
-    profile: Annotated[str, typer.Option(help="Of scoring: plain, ml-superb2 or paper.")] = "plain",
-    dataset: Annotated[Path | None, typer.Option(help="By default that of the run.")] = None,
-    batch_duration: Annotated[float, typer.Option(help="Seconds of audio at a time.")] = 50.0,
+    split: Annotated[str, typer.Option(help="Split of the dataset.")] = "test",
+    profile: Annotated[str, typer.Option(help="Scoring profile: plain, ml-superb2 or paper.")] = "plain",
+    dataset: Annotated[Path | None, typer.Option(help="Folder of the dataset. Default: that of the run.")] = None,
+    batch_duration: Annotated[float, typer.Option(help="Seconds of audio per batch.")] = 50.0,
     num_workers: Annotated[int, typer.Option(help="Processes that read audio.")] = 0,
-    skip_faults: Annotated[bool, typer.Option("--skip-faults", help="Leave out audio that cannot be read.")] = False,
+    skip_faults: Annotated[bool, typer.Option("--skip-faults", help="Skip audio that cannot be read.")] = False,
     beam_size: BeamOption = None,
     language_model: LanguageModelOption = None,
     lm_weight: LmWeightOption = None,
 ) -> None:
     """Decode and score a split with the model of a run.
 
-    What a beam search finds is written beside what greedy decoding found: as test-beam instead of test.
+    Results of a beam search do not replace those of greedy decoding: they are named test-beam instead of test.
     """
     from .console import progress
     from .score import print_scores
@@ -76,105 +83,100 @@ def evaluate(
     with extra("train", "`ctcdro evaluate`"):
         from ..decoding.evaluate import evaluate as run_evaluation
 
-    beam = _beam_search(run, beam_size, language_model, lm_weight)
-    done = run_evaluation(
+    result = run_evaluation(
         run,
         split,
         profile=profile,
         dataset=dataset,
-        beam=beam,
+        beam=_beam_search(run, beam_size, language_model, lm_weight),
         batch_duration=batch_duration,
         num_workers=num_workers,
         skip_faults=skip_faults,
         track=progress,
     )
-    print_scores(done.scores)
-    typer.echo(f"Predictions: {done.predictions_path}\nScores: {done.scores_path}")
+    print_scores(result.scores)
+    typer.echo(f"Predictions: {result.predictions_path}\nScores: {result.scores_path}")
 
 
 def transcribe(
     run: RunArgument,
-    audio: Annotated[list[Path], typer.Argument(help="Files of audio.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    audio: Annotated[list[Path], typer.Argument(help="Audio files.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     beam_size: BeamOption = None,
     language_model: LanguageModelOption = None,
     lm_weight: LmWeightOption = None,
 ) -> None:
-    """Language and text of audio files.
+    """Print language and text of audio files.
 
     Files that cannot be transcribed are skipped and listed at the end; the exit status is then 1.
     """
     with extra("train", "`ctcdro transcribe`"):
-        from ..decoding.evaluate import transcribe as run_transcription
+        from ..decoding.transcribe import transcribe as run_transcription
 
     beam = _beam_search(run, beam_size, language_model, lm_weight)
-    faults: list[ValueError] = []
-    for one in run_transcription(_model_folder(run), audio, beam, on_fault=faults.append):
+    errors: list[ValueError] = []
+    for transcript in run_transcription(_model_folder(run), audio, beam, on_fault=errors.append):
         if as_json:
-            typer.echo(json.dumps(one._asdict(), ensure_ascii=False))
+            typer.echo(json.dumps(transcript._asdict(), ensure_ascii=False))
         else:
-            typer.echo(f"{one.path}\t{one.language or '?'}\t{one.text}")
-    if faults:
+            typer.echo(f"{transcript.path}\t{transcript.language or '?'}\t{transcript.text}")
+    if errors:
         from .console import escaped
 
-        typer.echo(f"{len(faults)} of {len(audio)} files could not be transcribed:", err=True)
-        for fault in faults:
-            typer.echo(f"  {escaped(str(fault))}", err=True)
+        typer.echo(f"{len(errors)} of {len(audio)} files could not be transcribed:", err=True)
+        for error in errors:
+            typer.echo(f"  {escaped(str(error))}", err=True)
         raise typer.Exit(1)
 
 
 def _beam_search(
     run: Path, beam_size: int | None, language_model: Path | None, lm_weight: float | None
 ) -> BeamSearch | None:
-    """What the options ask for; None for greedy decoding."""
     if lm_weight is not None and language_model is None:
-        raise typer.BadParameter("--lm-weight goes with --language-model.")
+        raise typer.BadParameter("--lm-weight needs --language-model.")
     if beam_size is None and language_model is None:
         return None
     from ..decoding.beam_search import BeamSearch
     from ..speech.vocabulary import Vocabulary
 
     options = {"beam_size": beam_size, "language_model": language_model, "lm_weight": lm_weight}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    return BeamSearch(Vocabulary.load(_model_folder(run) / "vocab.json"), **given)
+    specified: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    return BeamSearch(Vocabulary.load(_model_folder(run) / "vocab.json"), **specified)
 
 
-def _model_folder(run: Path) -> Path:
-    """Of a run; or what is given, if it is the folder of a model."""
+def _model_folder(path: Path) -> Path:
+    """The model of a run; or the folder itself, if it is not a run."""
     from ..runs.folder import RunFolder
 
-    folder = RunFolder(run)
-    if folder.config.exists() and not folder.is_finished:
-        raise ValueError(f"{run}: no model in it; finish the run first, with the command that started it.")
-    return folder.model if folder.is_finished else run
+    folder = RunFolder(path)
+    return folder.require_model() if folder.config.exists() or folder.is_finished else path
 
 
 def export(
     run: RunArgument,
     out: Annotated[Path, typer.Argument(help="Folder to write.", file_okay=False)],
 ) -> None:
-    """A folder that transformers loads by itself, with a model card; for models with a linear head."""
+    """Write a folder that transformers loads, with a model card. Supports models with a linear head."""
     from ..models.export import export as write_export
     from ..models.recognizer import load
+    from ..runs.folder import RunFolder
     from ..storage.atomic import atomic_write
 
     with extra("train", "`ctcdro export`"):
         from ..report.model_card import model_card
-    from ..runs.folder import RunFolder
 
     folder = RunFolder(run)
-    if not folder.is_finished:
-        raise ValueError(f"{run}: no model in it; finish the run first, with the command that started it.")
+    model_folder = folder.require_model()
     card = model_card(folder)
-    model, vocabulary = load(folder.model)
+    model, vocabulary = load(model_folder)
     write_export(model, vocabulary, out)
     with atomic_write(out / "README.md") as file:
         file.write(card)
     typer.echo(f"Model: {out}")
 
 
-class _TrainingShown:
-    """A bar of steps with loss, throughput and the heaviest group; a line for each epoch. The first process shows."""
+class _TrainingProgress:
+    """A progress bar of steps with loss, throughput and the largest group weight; a line per epoch."""
 
     def __init__(self, config: Config) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -183,11 +185,11 @@ class _TrainingShown:
         from .console import messages
 
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"))
-        self._bar = Progress(*columns, console=messages, disable=not _is_first())
+        self._bar = Progress(*columns, console=messages, disable=not is_first_process())
         self._task = self._bar.add_task("", total=num_steps(config), figures="")
         self._last: float | None = None
 
-    def __enter__(self) -> _TrainingShown:
+    def __enter__(self) -> _TrainingProgress:
         self._bar.start()
         return self
 
@@ -199,7 +201,7 @@ class _TrainingShown:
             self._bar.live.stop()
 
     def track(self, sequence: Iterable[Item], description: str, total: float | None = None) -> Iterator[Item]:
-        """Shows work before the first step, as a bar of its own."""
+        """Shows work before the first step in a separate bar."""
         task = self._bar.add_task("", total=total, figures=description)
         for item in sequence:
             yield item
@@ -219,10 +221,5 @@ class _TrainingShown:
         name, weight = max(record["weights"].items(), key=lambda item: item[1])
         before, self._last = self._last, record["seconds"]
         speed = "" if before is None else f", {record['audio_seconds'] / (record['seconds'] - before):.0f} s of audio/s"
-        figures = f"loss {record['loss']:.2f}{speed}, heaviest {name} {weight:.2f}"
+        figures = f"loss {record['loss']:.2f}{speed}, largest weight {name} {weight:.2f}"
         self._bar.update(self._task, completed=record["step"], figures=figures)
-
-
-def _is_first() -> bool:
-    """Whether this is the process that speaks, of those that `torchrun` started."""
-    return os.environ.get("RANK", "0") == "0"

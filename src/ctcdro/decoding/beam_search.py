@@ -1,20 +1,19 @@
-"""Log-probabilities of frames -> language and text, by beam search; with an n-gram model of the languages, if wanted.
+"""Beam search: log-probabilities of frames -> language and text, optionally with an n-gram language model.
 
     search = BeamSearch(vocabulary, beam_size=16, language_model="lm.arpa", lm_weight=0.5)
     language, text = search(log_probs)      # (F, V), one utterance
 
-It looks for the labels with the highest
+The search maximizes
 
     ln P(labels | audio) + lm_weight * ln P(labels),
 
-where the first sums over all alignments, and the second is of the n-gram model; with a beam that is wide enough it
-finds them. The search is flashlight-text's, and KenLM, which comes with it, reads the n-gram model.
+where the first term sums over all alignments, and the second comes from the n-gram model; with a large enough beam the
+result is exact. flashlight-text does the search, and KenLM, which it includes, reads the n-gram model.
 
-The n-gram model sees what the recognizer says: the token of the language, then its characters, with `|` for the space,
-as `[ces] d o b r ý | d e n`. So one model serves all languages, and has its say in which language it is; what it
-knows of the language later on, it knows by the characters, as the token is soon further back than an n-gram reaches.
-`write_lm_text` writes such lines for the programs that make n-gram models. Characters that the model has not seen cost
-as much as its `<unk>`; a model that lacks a language is refused.
+The n-gram model sees the recognizer's labels: the language token, then characters, with `|` for the space, such as
+`[ces] d o b r ý | d e n`. One model serves all languages and takes part in the choice of the language. `write_lm_text`
+writes such lines for programs that train n-gram models. Characters unknown to the model cost as much as its `<unk>`; a
+model that lacks a language is rejected.
 """
 
 from __future__ import annotations
@@ -41,31 +40,29 @@ BLANK_LABEL = 0
 
 
 class BeamSearch:
-    """Finds the most probable labels of an utterance, where greedy decoding takes the best label of each frame.
+    """Finds the most probable labels of an utterance. Greedy decoding takes the best label of each frame instead.
 
     Args:
         vocabulary: the labels of the recognizer.
-        beam_size: hypotheses that are kept after each frame. The same labels with and without a blank at the end are
-            two of them.
-        language_model: file of an n-gram model of the symbols of `write_lm_text`, in ARPA format or KenLM's own; None
-            to search without.
-        lm_weight: how much the n-gram model counts, where the recognizer counts 1. Tune it on development data.
-        blank_penalty: taken off the log-probability of the blank in each frame. As each character costs, n-gram models
-            prefer short texts; this is against characters that go missing. Tune it together with the weight.
-        labels_per_frame: how many of the best labels of a frame are tried. Time grows with it.
-        beam_threshold: hypotheses that are less probable than the best by this much, as a natural logarithm, are
-            dropped.
+        beam_size: hypotheses to keep after each frame. The same labels with and without a final blank count as two.
+        language_model: file of an n-gram model of lines like those of `write_lm_text`, in ARPA or KenLM's binary
+            format; None for no language model.
+        lm_weight: weight of the n-gram model; that of the recognizer is 1. Tune it on development data.
+        blank_penalty: subtracted from the log-probability of the blank in each frame. N-gram models prefer short texts;
+            a penalty reduces deletions. Tune it together with `lm_weight`.
+        labels_per_frame: number of best labels to try per frame. Time grows with it.
+        beam_threshold: hypotheses are dropped if their log-probability is lower than the best by more than this.
 
     Attributes:
-        vocabulary: as given.
-        settings: the other arguments, as they are written to the scores of a run.
+        vocabulary: the labels of the recognizer.
+        settings: the other arguments, which `evaluate` writes to the scores of a run.
 
     Raises:
         ValueError: if an argument is out of range, or the n-gram model cannot be read or lacks a language.
         ImportError: if flashlight-text is missing.
 
     Example:
-        The best label of the last two frames is the blank, but more probability is on alignments of `a`:
+        The best label of the last two frames is the blank, but alignments with `a` have more probability in total:
 
         >>> vocabulary = Vocabulary(["ces"], "a")
         >>> frames = [[0.01, 0.01, 0.01, 0.96, 0.01], [0.57, 0.01, 0.01, 0.01, 0.40], [0.57, 0.01, 0.01, 0.01, 0.40]]
@@ -112,24 +109,25 @@ class BeamSearch:
             criterion_type=flashlight.CriterionType.CTC,
         )
         model = flashlight.ZeroLM() if language_model is None else _read_language_model(language_model, vocabulary)
-        # The third is the label that stands before the first frame and after the last. With any other than the blank,
-        # an utterance that begins with this label would lose it.
+        # The third argument is the label before the first frame and after the last. An utterance that begins with this
+        # label would lose it, so it must be the blank.
         self._decoder = flashlight.LexiconFreeDecoder(options, model, BLANK_LABEL, BLANK_LABEL, [])
 
     def __call__(self, log_probs: npt.ArrayLike) -> tuple[str | None, str]:
-        """Language and text, as `Vocabulary.decode_frames` gives them.
+        """Returns language and text, like `Vocabulary.decode_frames`.
 
         Args:
-            log_probs: (F, V) natural logarithms of the probabilities of labels, of the frames of one utterance, without
-                padding.
+            log_probs: (F, V) natural logarithms of probabilities, for the frames of one utterance without padding.
 
         Raises:
-            ValueError: if they are something else.
+            ValueError: if the shape is wrong, or probabilities do not sum to 1.
         """
         return self.vocabulary.decode_frames(self._best_path(log_probs))
 
     def _best_path(self, log_probs: npt.ArrayLike) -> list[int]:
-        scores = np.asarray(log_probs).astype(np.float32, order="C")  # a copy: the search reads at its address
+        scores = np.asarray(log_probs).astype(
+            np.float32, order="C"
+        )  # a contiguous copy, which the search reads by address
         if scores.ndim != 2 or scores.shape[1] != len(self.vocabulary):
             raise ValueError(
                 f"`log_probs` must have shape (frames, {len(self.vocabulary)}), the labels of the vocabulary; got "
@@ -137,15 +135,15 @@ class BeamSearch:
             )
         with np.errstate(over="ignore"):
             totals = np.exp(scores).sum(-1)
-        # Logits would give other texts; and what is not a number cannot be sorted, and might crash the search.
+        # Logits would give other texts, and NaN might crash the search.
         if not np.allclose(totals, 1.0, atol=1e-2):
-            raise ValueError("`log_probs` must be logarithms of probabilities; those of some frame do not add up to 1.")
+            raise ValueError("`log_probs` must be logarithms of probabilities; those of some frame do not sum to 1.")
         scores[:, BLANK_LABEL] -= self.settings["blank_penalty"]
         return self._decoder.decode(scores.ctypes.data, *scores.shape)[0].tokens
 
 
 def lm_line(text: str, language: str) -> str:
-    """The symbols of an utterance as n-gram models see them, with spaces between.
+    """The labels of an utterance as a line for n-gram models, separated by spaces.
 
     Raises:
         ValueError: if the text has a character that cannot be a label, or the language cannot be a token.
@@ -158,16 +156,16 @@ def lm_line(text: str, language: str) -> str:
         raise ValueError(f"`language` must be a code without spaces or brackets; got {language!r}.")
     for character in text:
         if not can_be_character(character):
-            raise ValueError(f"`text` has {character!r}, which cannot be a label; normalize it before: {text!r:.60}")
+            raise ValueError(f"`text` has {character!r}, which cannot be a label; normalize it first: {text!r:.60}")
     return " ".join([f"[{language}]", *(WORD_SPACE if character == " " else character for character in text)])
 
 
 def write_lm_text(utterances: Iterable[Utterance], path: PathLike) -> None:
-    """Writes the symbols of all utterances, one a line: what programs that make n-gram models read, as KenLM's lmplz.
+    """Writes one line per utterance, for programs that train n-gram models such as KenLM's lmplz.
 
     Args:
-        utterances: a manifest, of training data; or utterances of which only `text` and `lang` are known.
-        path: the file to write.
+        utterances: training data; only `text` and `lang` are used.
+        path: file to write.
 
     Example:
         >>> import tempfile
@@ -177,7 +175,7 @@ def write_lm_text(utterances: Iterable[Utterance], path: PathLike) -> None:
         '[ces] a n o\\n'
     """
     with atomic_write(path) as file:
-        file.writelines(lm_line(one.text, one.lang) + "\n" for one in utterances)
+        file.writelines(lm_line(utterance.text, utterance.lang) + "\n" for utterance in utterances)
 
 
 def _read_language_model(path: PathLike, vocabulary: Vocabulary) -> Any:
@@ -185,7 +183,7 @@ def _read_language_model(path: PathLike, vocabulary: Vocabulary) -> Any:
     from flashlight.lib.text.dictionary import Dictionary
 
     if not Path(path).is_file():
-        raise ValueError(f"`language_model`: {os.fspath(path)} is not there, or not a file.")
+        raise ValueError(f"`language_model`: {os.fspath(path)} does not exist, or is not a file.")
     try:
         model = KenLM(os.fspath(path), Dictionary(vocabulary.tokens))
     except RuntimeError as error:
@@ -194,18 +192,22 @@ def _read_language_model(path: PathLike, vocabulary: Vocabulary) -> Any:
     languages = [token for token in missing if len(token) > 1]
     if languages:
         raise ValueError(
-            f"{os.fspath(path)}: the n-gram model does not know {', '.join(languages)}, so that it would speak against "
-            "these languages. Make it from lines as '[ces] d e n', of all languages; `write_lm_text` writes them."
+            f"{os.fspath(path)}: the n-gram model does not know {', '.join(languages)}, so these languages would never "
+            "be recognized. Train it on lines of all languages such as '[ces] d e n'; `write_lm_text` writes them."
         )
     if missing:
-        logger.warning("%s: unknown to the n-gram model, and costly: %s", os.fspath(path), " ".join(missing))
+        logger.warning(
+            "%s: the n-gram model does not know these characters, which are therefore improbable: %s",
+            os.fspath(path),
+            " ".join(missing),
+        )
     return model
 
 
 def _missing(model: Any, vocabulary: Vocabulary) -> list[str]:
     """Languages and characters that an n-gram model does not know.
 
-    KenLM does not tell, but scores what it does not know as it scores the blank, which no text has.
+    KenLM does not report them, but gives them the same score as the blank, which no text contains.
     """
     state = model.start(True)
     unknown = model.score(state, BLANK_LABEL)[1]

@@ -1,43 +1,37 @@
-"""A trained model and audio -> predictions -> scores.
+"""The model of a run and a split -> predictions and scores in the run folder.
 
-evaluate("run", "test")                       writes predictions/test.jsonl and scores/test.json
-evaluate("run", "test", beam=search)          writes predictions/test-beam.jsonl and scores/test-beam.json
-transcribe("run/model", ["a.wav", "b.mp3"])   language and text of each file
+evaluate("run", "test")                  writes predictions/test.jsonl and scores/test.json
+evaluate("run", "test", beam=search)     writes predictions/test-beam.jsonl and scores/test-beam.json
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import torch
-
-from ..runs.folder import RunFolder
+from ..runs.folder import ResultName, RunFolder
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
-from ..scoring.transcripts import write_predictions
+from ..scoring.transcripts import Prediction, write_predictions
 from ..speech.manifest import Manifest
-from ..speech.vocabulary import Vocabulary
 from ..storage.atomic import remove_leftovers
 from ..storage.json_files import write_json
 from ..storage.locks import lock_folder
 from ..storage.paths import PathLike, refuse_link
 
 with extra("train", "Evaluation"):
-    from ..models.feature_cache import FeatureCache, speech_dataset
-    from ..models.recognizer import Recognizer, RecognizerOutput, load
+    from ..models.feature_cache import FeatureCache, FeatureRecognizer, speech_dataset
     from ..runs.config import read_config
     from ..scoring.scores import PROFILES, Scores, score
-    from ..speech.audio import AudioError, read_audio
     from .beam_search import BeamSearch
-    from .decode import decode, recognized
+    from .decode import decode
+    from .transcribe import load_for_decoding
 
 logger = logging.getLogger(__name__)
 
 
-class Evaluated(NamedTuple):
+class EvaluationResult(NamedTuple):
     """The scores of a split, and the files that were written."""
 
     scores: Scores
@@ -56,149 +50,93 @@ def evaluate(
     num_workers: int = 0,
     skip_faults: bool = False,
     track: Track = untracked,
-) -> Evaluated:
+) -> EvaluationResult:
     """Decodes a split with the model of a run, scores it, and writes both to the run folder.
 
     Args:
-        run: the folder of a finished run.
-        split: the name of a manifest of the dataset.
-        profile: of scoring.
-        dataset: its folder; by default that of the run's configuration.
-        beam: how to search, with the vocabulary of the run; by default greedily. What it finds is written beside what
-            greedy decoding found, under the names of `written_as`; another beam search replaces it.
-        skip_faults: leave out audio that cannot be read; it counts as nothing recognized.
+        run: folder of a finished run.
+        split: name of a manifest in the dataset.
+        profile: scoring profile.
+        dataset: folder of the dataset; by default that of the run's configuration. Results on another dataset have its
+            name in their file names.
+        beam: beam search with the vocabulary of the run; by default greedy decoding. Its results do not replace those
+            of greedy decoding, but those of an earlier beam search.
+        batch_duration: seconds of padded audio per batch.
+        num_workers: processes that read audio.
+        skip_faults: whether to skip audio that cannot be read, which then counts as an empty transcript.
 
     Raises:
-        ValueError: if the run is not finished, the dataset has no such split, or `beam` is of another vocabulary.
+        ValueError: if the run is not finished, the dataset has no such split, or `beam` has another vocabulary.
     """
     folder = RunFolder(run)
     if profile not in PROFILES:
         raise ValueError(f"`profile` must be one of {', '.join(PROFILES)}; got {profile!r}.")
-    if not folder.is_finished:
-        raise ValueError(f"{folder.path}: no model in it; finish the run first, with the command that started it.")
+    model_folder = folder.require_model()
     for path in (folder.predictions(split), folder.scores(split)):
         refuse_link(path.parent)
-    config = None if dataset is not None and not folder.config.exists() else read_config(folder.config)
-    own = config.dataset if config else None
-    path = Path(dataset or own or ".") / f"{split}.jsonl"
-    if not path.is_file():
-        raise ValueError(
-            f"{path}: no such file (current folder: {Path.cwd()}); expected the manifest of split {split!r}. "
-            + _other_splits(path.parent)
-        )
-    model, vocabulary = load(folder.model)
-    _check_beam(beam, vocabulary)
-    model.to(_device())
-    manifest = Manifest.read(path)
-    kept = config.model.feature_cache if config else None
-    cache = FeatureCache(kept, model) if kept else None
+    source = _locate_split(folder, split, dataset)
+    model, vocabulary = load_for_decoding(model_folder, beam)
+    manifest = Manifest.read(source.manifest)
+    cache = FeatureCache(source.feature_cache, model) if source.feature_cache else None
     if cache is not None:
         cache.fill(manifest, skip_faults=skip_faults, num_workers=num_workers, track=track)
     decoded = decode(
         model,
         vocabulary,
         manifest,
+        forward=None if cache is None else FeatureRecognizer(model),
         dataset=speech_dataset(model, cache, manifest, vocabulary, on_fault="skip" if skip_faults else "stop"),
         beam=beam,
         batch_duration=batch_duration,
         num_workers=num_workers,
         track=track,
     )
-    scores = score(decoded.predictions, profile)
     if decoded.skipped:
         logger.warning(
-            "%d of %d utterances could not be read, and count as nothing recognized. The first: %s",
+            "%d of %d utterances could not be read and count as empty transcripts. The first: %s",
             *(len(decoded.skipped), len(manifest), decoded.skipped[0]),
         )
-    is_own = own is None or own.resolve() == path.parent.resolve()
-    name = written_as(split, beam, None if is_own else path.parent)
-    done = Evaluated(scores, folder.predictions(name), folder.scores(name))
     about = {"skipped": len(decoded.skipped)} | ({} if beam is None else {"beam_search": beam.settings})
-    with lock_folder(folder.path, wait=True):  # so that scores and predictions match if several processes evaluate
-        for path in (done.predictions_path, done.scores_path):
+    name = ResultName(split, source.other_dataset, is_beam=beam is not None)
+    return _write(folder, name, decoded.predictions, score(decoded.predictions, profile), about)
+
+
+class SplitSource(NamedTuple):
+    """Where the data of an evaluation come from."""
+
+    manifest: Path
+    other_dataset: str | None
+    """Name of the dataset, if it is not that of the run."""
+    feature_cache: Path | None
+
+
+def _locate_split(folder: RunFolder, split: str, dataset: PathLike | None) -> SplitSource:
+    config = None if dataset is not None and not folder.config.exists() else read_config(folder.config)
+    trained_on = config.dataset if config else None
+    path = Path(dataset or trained_on or ".") / f"{split}.jsonl"
+    if not path.is_file():
+        splits = sorted(path.stem for path in path.parent.glob("*.jsonl") if path.stem != "dropped")
+        raise ValueError(
+            f"{path}: no such file (current folder: {Path.cwd()}); expected the manifest of split {split!r}. "
+            + (
+                f"Splits of this dataset: {', '.join(splits)}."
+                if splits
+                else "If the dataset is elsewhere, specify its folder with --dataset (`dataset` in Python)."
+            )
+        )
+    used = path.parent.resolve()
+    is_other = trained_on is not None and trained_on.resolve() != used
+    return SplitSource(path, used.name if is_other else None, config.model.feature_cache if config else None)
+
+
+def _write(
+    folder: RunFolder, name: ResultName, predictions: list[Prediction], scores: Scores, about: dict[str, Any]
+) -> EvaluationResult:
+    result = EvaluationResult(scores, folder.predictions(str(name)), folder.scores(str(name)))
+    with lock_folder(folder.path, wait=True):  # scores and predictions match, even if several processes evaluate
+        for path in (result.predictions_path, result.scores_path):
             path.parent.mkdir(exist_ok=True)
             remove_leftovers(path.parent)
-        write_predictions(done.predictions_path, decoded.predictions)
-        write_json(done.scores_path, scores.to_record() | about)
-    return done
-
-
-def _other_splits(folder: Path) -> str:
-    if splits := sorted(path.stem for path in folder.glob("*.jsonl") if path.stem != "dropped"):
-        return f"Splits of this dataset: {', '.join(splits)}."
-    return "If the dataset is elsewhere, specify its folder with --dataset (`dataset` in Python)."
-
-
-def written_as(split: str, beam: BeamSearch | None = None, other_dataset: Path | None = None) -> str:
-    """The name under which `RunFolder` has predictions and scores of a split.
-
-    Results on another dataset carry its name, to distinguish them from those on the run's own dataset.
-
-    Example:
-        >>> written_as("test"), written_as("test", other_dataset=Path("data/fleurs"))
-        ('test', 'test-of-fleurs')
-    """
-    of = f"-of-{other_dataset.resolve().name}" if other_dataset else ""
-    return f"{split}{of}{'' if beam is None else '-beam'}"
-
-
-class Transcript(NamedTuple):
-    """What is said in a file."""
-
-    path: str
-    language: str | None
-    text: str
-
-
-def transcribe(
-    model_folder: PathLike,
-    paths: Sequence[PathLike],
-    beam: BeamSearch | None = None,
-    *,
-    on_fault: Callable[[AudioError], None] | None = None,
-) -> Iterator[Transcript]:
-    """Language and text of each file, one at a time; greedily, unless a beam search is given.
-
-    Args:
-        on_fault: called with the error of a file that cannot be transcribed, which is then skipped. By default the
-            error is raised.
-
-    Raises:
-        AudioError: naming a file that cannot be transcribed, unless `on_fault` is given.
-        ValueError: if `beam` is of another vocabulary.
-    """
-    model, vocabulary = load(model_folder)
-    _check_beam(beam, vocabulary)
-    device = _device()
-    model.to(device)
-    for path in paths:
-        try:
-            output = _output(model, path, device)
-        except AudioError as error:
-            if on_fault is None:
-                raise
-            on_fault(error)
-            continue
-        [said] = recognized(output, vocabulary, beam)
-        yield Transcript(str(path), *said)
-
-
-def _output(model: Recognizer, path: PathLike, device: torch.device) -> RecognizerOutput:
-    audio = torch.from_numpy(read_audio(path)).to(device)
-    try:
-        with torch.inference_mode():
-            return model(audio[None], torch.tensor([len(audio)]))
-    except ValueError as error:  # too short or too long
-        raise AudioError(f"{path}: {error}") from error
-
-
-def _check_beam(beam: BeamSearch | None, vocabulary: Vocabulary) -> None:
-    if beam is not None and beam.vocabulary != vocabulary:
-        raise ValueError(
-            f"`beam` is for other labels, {beam.vocabulary!r}, than the model has, {vocabulary!r}; make it with "
-            "`Vocabulary.load` of the vocab.json beside the model."
-        )
-
-
-def _device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        write_predictions(result.predictions_path, predictions)
+        write_json(result.scores_path, scores.to_record() | about)
+    return result

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from ..runtime.ranks import gather, rank_and_world_size
 from ..sampling.base import PlannedBatchSampler
 
 logger = logging.getLogger(__name__)
@@ -48,12 +49,7 @@ def set_generator_state(state: dict[str, Any], device: torch.device) -> None:
 
 def save_generators(device: torch.device) -> list[dict[str, Any]]:
     """The `generator_state` of all processes, by rank. Every process must call this."""
-    state = generator_state(device)
-    if not _is_distributed():
-        return [state]
-    states: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(states, state)
-    return states
+    return gather([generator_state(device)])
 
 
 def restore_generators(states: list[dict[str, Any]], device: torch.device) -> None:
@@ -67,16 +63,12 @@ def restore_generators(states: list[dict[str, Any]], device: torch.device) -> No
             "random numbers of dropout and augmentation will differ from those of an uninterrupted run."
         )
         return
-    set_generator_state(states[torch.distributed.get_rank() if _is_distributed() else 0], device)
+    set_generator_state(states[rank_and_world_size()[0]], device)
 
 
 def world_size() -> int:
     """Number of processes."""
-    return torch.distributed.get_world_size() if _is_distributed() else 1
-
-
-def _is_distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
+    return rank_and_world_size()[1]
 
 
 class WorkerSeeds:

@@ -1,4 +1,4 @@
-"""A trained recognizer as a stock CTC model of Hugging Face `transformers`, which loads it by itself.
+"""Exports a trained recognizer as a CTC model of Hugging Face `transformers`.
 
 export(model, vocabulary, "exported")
 transformers.pipeline("automatic-speech-recognition", "exported")("a.wav")  # {'text': '[ces]dobrý den'}
@@ -14,39 +14,36 @@ from ..runtime.extras import extra
 from ..speech.vocabulary import BLANK, Vocabulary
 from ..storage.atomic import atomic_folder
 from ..storage.paths import PathLike, is_empty
-from .encoders import PretrainedEncoder, WaveEncoder, quiet
+from .encoders.base import PretrainedEncoder
+from .encoders.pretrained import FAMILIES, quiet
+from .encoders.waveform import WaveformEncoder
 from .heads import LinearHead
 from .recognizer import Recognizer, check_vocabulary
 
-CTC_CLASSES = {
-    "wav2vec2": "Wav2Vec2ForCTC",
-    "hubert": "HubertForCTC",
-    "wavlm": "WavLMForCTC",
-    "data2vec-audio": "Data2VecAudioForCTC",
-    "wav2vec2-bert": "Wav2Vec2BertForCTC",
-}
+_ALTERNATIVE = "Use `Recognizer.save` and `ctcdro.models.recognizer.load`."
 
 
 def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
     """Writes weights, tokenizer and feature extractor for `transformers`. LoRA is merged into the encoder.
 
     Raises:
-        ValueError: if `transformers` has no class for such a model: with the paper's head, for Whisper's encoder, and
-            for `mel-small` (`Recognizer.save` and `load` are for those); or if the folder is not empty.
+        ValueError: if `transformers` has no class for the model, or the folder is not empty. There is none for the
+            paper's head, for Whisper's encoder and for `mel-small`; use `Recognizer.save` and `load` for those.
     """
     encoder = model.encoder
     check_vocabulary(model, vocabulary)
     if not is_empty(folder):
-        raise ValueError(f"`folder`: {folder} is not empty. Give another name.")
-    if not isinstance(encoder, PretrainedEncoder) or encoder.family not in CTC_CLASSES:
+        raise ValueError(f"`folder`: {folder} is not empty. Choose another name.")
+    ctc_class = FAMILIES[encoder.family].ctc_class if isinstance(encoder, PretrainedEncoder) else None
+    if not isinstance(encoder, PretrainedEncoder) or ctc_class is None:
+        supported = ", ".join(name for name, family in FAMILIES.items() if family.ctc_class)
         raise ValueError(
-            f"`model`: `transformers` has no CTC model with the encoder {model.settings.encoder}; it has for "
-            f"{', '.join(CTC_CLASSES)}. Use `Recognizer.save` and `ctcdro.models.recognizer.load`."
+            f"`model`: `transformers` has no CTC model with the encoder {model.settings.encoder}, only with "
+            f"{supported}. {_ALTERNATIVE}"
         )
     if not isinstance(model.head, LinearHead):
         raise ValueError(
-            '`model`: `transformers` has no CTC model with this head, only with `head="linear"`. Use `Recognizer.save` '
-            "and `ctcdro.models.recognizer.load`."
+            f'`model`: `transformers` has no CTC model with this head, only with `head="linear"`. {_ALTERNATIVE}'
         )
     with extra("train", "Exporting a recognizer"):
         import transformers
@@ -55,7 +52,7 @@ def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
         | {"vocab_size": len(vocabulary), "pad_token_id": vocabulary.tokens.index(BLANK)}
         | {"bos_token_id": None, "eos_token_id": None, "ctc_zero_infinity": True}
     )
-    stock = getattr(transformers, CTC_CLASSES[encoder.family])(config)
+    stock = getattr(transformers, ctc_class)(config)
     weights = {f"{stock.base_model_prefix}.{name}": tensor for name, tensor in merged_weights(encoder).items()}
     weights |= {f"lm_head.{name}": tensor for name, tensor in model.head.output.state_dict().items()}
     stock.load_state_dict(weights)
@@ -66,7 +63,7 @@ def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
 
 
 def merged_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
-    """The weights of the encoder as it was before LoRA was added, with what LoRA learnt added to them."""
+    """The weights of the encoder, with those of LoRA added to them, under the names they had without LoRA."""
     weights = {
         name.replace(".base_layer.", "."): tensor
         for name, tensor in encoder.network.state_dict().items()
@@ -80,6 +77,6 @@ def merged_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
 
 
 def _feature_extractor(transformers: Any, encoder: PretrainedEncoder) -> Any:
-    if isinstance(encoder, WaveEncoder):
+    if isinstance(encoder, WaveformEncoder):
         return transformers.Wav2Vec2FeatureExtractor(do_normalize=encoder.normalize, return_attention_mask=True)
     return transformers.SeamlessM4TFeatureExtractor()

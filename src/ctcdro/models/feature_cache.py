@@ -3,6 +3,7 @@
     cache = FeatureCache("features", recognizer)
     cache.fill(manifest)
     dataset = SpeechDataset(manifest, vocabulary, reader=FeatureReader(cache, manifest))
+    model = FeatureRecognizer(recognizer)
 
 Guarantees: the features of an utterance are computed from that utterance alone, so they do not depend on the order of
 work. Files are written atomically: interrupted work can be resumed, and several runs can fill and use one folder at the
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor, nn
 
 from ..runtime.progress import Track, untracked
 from ..speech.audio import MIN_DURATION, SAMPLE_RATE, AudioError
@@ -38,7 +40,7 @@ from ..speech.vocabulary import Vocabulary
 from ..storage.atomic import atomic_write_bytes
 from ..storage.paths import PathLike
 from ..storage.tensors import tensors_digest
-from .recognizer import Recognizer
+from .recognizer import Recognizer, RecognizerOutput
 
 
 class FeatureCache:
@@ -129,6 +131,17 @@ class FeatureReader:
             raise AudioError(f"{self._audio_paths[index]}: no features in {Path(path).parents[1]}.") from error
         except (ValueError, EOFError) as error:
             raise AudioError(f"{path}: not the features of an utterance ({error}). Remove the file.") from error
+
+
+class FeatureRecognizer(nn.Module):
+    """A recognizer whose inputs are cached features, (B, F, L, D), instead of audio."""
+
+    def __init__(self, recognizer: Recognizer) -> None:
+        super().__init__()
+        self.recognizer = recognizer
+
+    def forward(self, features: Tensor, num_frames: Tensor) -> RecognizerOutput:
+        return self.recognizer.apply_head(features, num_frames)
 
 
 def speech_dataset(

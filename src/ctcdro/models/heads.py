@@ -1,6 +1,6 @@
-"""From hidden layers to scores of labels: a linear layer, the head of the paper's experiments, or convolutions.
+"""Heads, from hidden layers to scores of labels: one linear layer, the paper's Transformer, or convolutions.
 
-B utterances, F frames, D wide, L layers, V labels.
+B utterances, F frames, L layers of width D, V labels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .convolution import Blocks
+from .convolution_blocks import Blocks
 from .masks import centered, normalized, real_frames
 from .spec_augment import SpecAugment
 
@@ -25,7 +25,6 @@ class LinearHead(nn.Module):
         self.output = nn.Linear(width, num_labels)
 
     def num_frames(self, num_frames: Tensor) -> Tensor:
-        """As many come out as go in."""
         return num_frames
 
     def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
@@ -34,7 +33,7 @@ class LinearHead(nn.Module):
 
 
 class LayerMix(nn.Module):
-    """A sum of hidden layers, weighted by a softmax that is learnt and starts uniform; then SpecAugment, if wanted.
+    """A sum of hidden layers, with weights from a learned softmax that starts uniform; then, optionally, SpecAugment.
 
     Example:
         >>> mix = LayerMix(num_layers=2, spec_augment=False)
@@ -59,11 +58,11 @@ class LayerMix(nn.Module):
 class TransformerHead(nn.Module):
     """The head of the paper's experiments, as in ML-SUPERB 2.0.
 
-    A sum of all hidden layers, weighted by a softmax that starts uniform; SpecAugment; less the mean of the utterance;
-    linear to 80; half as many frames; two Transformer layers, normalized before each part; linear to the labels.
+    A learned sum of all hidden layers; SpecAugment; minus the mean over the utterance; linear to 80; half as many
+    frames; two Transformer layers with pre-normalization; linear to the labels.
 
-    Frames are halved by one strided convolution over time. The code behind the paper has two convolutions over time
-    and features there, which cost more than ten times as much as all the rest of the head, and drop frames at the ends.
+    One strided convolution over time halves the frames. The authors' code has two convolutions over time and features,
+    which cost more than ten times as much as the rest of the head, and drop frames at the ends.
 
     Example:
         >>> head = TransformerHead(width=32, num_layers=3, num_labels=20).eval()
@@ -72,43 +71,31 @@ class TransformerHead(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        num_layers: int,
-        num_labels: int,
-        *,
-        spec_augment: bool = True,
-        bottleneck: int = 80,
-        model_width: int = 256,
-        num_heads: int = 8,
-        inner_width: int = 1024,
-        num_blocks: int = 2,
-        dropout: float = 0.1,
+        self, width: int, num_layers: int, num_labels: int, *, spec_augment: bool = True, dropout: float = 0.1
     ) -> None:
         super().__init__()
         self.mix = LayerMix(num_layers, spec_augment)
-        self.narrow = nn.Linear(width, bottleneck)
-        self.halve = nn.Conv1d(bottleneck, model_width, kernel_size=3, stride=2, padding=1)
+        self.narrow = nn.Linear(width, 80)
+        self.halve = nn.Conv1d(80, 256, kernel_size=3, stride=2, padding=1)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(model_width, num_heads, inner_width, dropout, batch_first=True, norm_first=True)
-            for _ in range(num_blocks)
+            nn.TransformerEncoderLayer(256, 8, 1024, dropout, batch_first=True, norm_first=True) for _ in range(2)
         )
-        self.norm = nn.LayerNorm(model_width)
-        self.output = nn.Linear(model_width, num_labels)
+        self.norm = nn.LayerNorm(256)
+        self.output = nn.Linear(256, num_labels)
         for parameter in (parameter for parameter in self.parameters() if parameter.ndim > 1):
             nn.init.xavier_uniform_(parameter)
 
     def num_frames(self, num_frames: Tensor) -> Tensor:
-        """Frames that come out for frames that go in: half of them, rounded up."""
+        """Half of the frames, rounded up."""
         return (num_frames + 1) // 2
 
     def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
         """Layers, each (B, F, D) -> (B, (F + 1) // 2, V)."""
         features = self.mix(hidden, num_frames)
         features = self.narrow(centered(features, num_frames))
-        there = real_frames(num_frames, features.shape[1], features.device)
-        features = F.relu(self.halve(features.masked_fill(~there[:, :, None], 0.0).transpose(1, 2))).transpose(1, 2)
+        real = real_frames(num_frames, features.shape[1], features.device)
+        features = F.relu(self.halve(features.masked_fill(~real[:, :, None], 0.0).transpose(1, 2))).transpose(1, 2)
         width = features.shape[2]
         positions = _positions(features.shape[1], width).to(features, non_blocking=True)
         features = self.dropout(features * math.sqrt(width) + positions)
@@ -121,8 +108,8 @@ class TransformerHead(nn.Module):
 class ConvolutionHead(nn.Module):
     """A head for frozen encoders on a CPU: as small and fast as `mel-small`, on hidden layers instead of log-mel bins.
 
-    A learnt sum of all hidden layers, SpecAugment if wanted, zero mean and unit variance over the utterance, then
-    blocks of convolutions. As many frames come out as go in.
+    A learned sum of all hidden layers; SpecAugment; zero mean and unit variance over the utterance; then blocks of
+    convolutions. The number of frames stays the same.
 
     Example:
         >>> head = ConvolutionHead(width=32, num_layers=3, num_labels=20).eval()
@@ -130,27 +117,15 @@ class ConvolutionHead(nn.Module):
         torch.Size([2, 9, 20])
     """
 
-    def __init__(
-        self,
-        width: int,
-        num_layers: int,
-        num_labels: int,
-        *,
-        spec_augment: bool = True,
-        model_width: int = 144,
-        num_blocks: int = 5,
-        kernel: int = 11,
-        expansion: int = 3,
-    ) -> None:
+    def __init__(self, width: int, num_layers: int, num_labels: int, *, spec_augment: bool = True) -> None:
         super().__init__()
         self.mix = LayerMix(num_layers, spec_augment)
-        self.enter = nn.Linear(width, model_width)
-        self.blocks = Blocks(num_blocks, model_width, kernel, expansion)
-        self.norm = nn.LayerNorm(model_width)
-        self.output = nn.Linear(model_width, num_labels)
+        self.enter = nn.Linear(width, 144)
+        self.blocks = Blocks(5, width=144, kernel=11, expansion=3)
+        self.norm = nn.LayerNorm(144)
+        self.output = nn.Linear(144, num_labels)
 
     def num_frames(self, num_frames: Tensor) -> Tensor:
-        """As many come out as go in."""
         return num_frames
 
     def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:

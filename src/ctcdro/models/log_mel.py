@@ -1,23 +1,30 @@
-"""Raw audio -> what pretrained encoders were trained on, as `transformers`' feature extractors make it, but in torch:
-for whole batches, on any device.
+"""Front ends: raw audio -> the features that an encoder reads, in torch, for whole batches and on any device.
 
-Padding changes nothing: features of an utterance are the same alone and in a batch, and zero after its end.
+`normalized_audio`, `WhisperLogMel` and `KaldiFbank` match the feature extractors of `transformers`; `SmallLogMel` is
+that of `mel-small`. Padding changes nothing: the features of an utterance are the same alone and in a batch, and zero
+after its end.
+
+All windows are 25 ms long and 10 ms apart.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..speech.audio import SAMPLE_RATE
 from .masks import normalized, real_frames
 
-WINDOW = 400
-HOP = 160
+WINDOW = SAMPLE_RATE // 40
+HOP = SAMPLE_RATE // 100
+FFT = 512
 
 
 def normalized_audio(audio: Tensor, num_samples: Tensor) -> Tensor:
-    """(B, T) audio with zero mean and unit variance, as `Wav2Vec2FeatureExtractor(do_normalize=True)` has it.
+    """(B, T) audio with zero mean and unit variance, like `Wav2Vec2FeatureExtractor(do_normalize=True)`.
 
     Example:
         >>> normalized_audio(torch.tensor([[2.0, 4.0, 0.0]]), torch.tensor([2]))
@@ -27,21 +34,76 @@ def normalized_audio(audio: Tensor, num_samples: Tensor) -> Tensor:
         return normalized(audio.float()[:, :, None], num_samples).squeeze(2)
 
 
-class WhisperLogMel(nn.Module):
-    """The log-mel spectrogram of `WhisperFeatureExtractor`, without its padding to 30 s: one frame every 10 ms."""
+def num_windows(num_samples: Tensor) -> Tensor:
+    """Windows that lie completely within the audio."""
+    return (num_samples - WINDOW) // HOP + 1
+
+
+def mel_filters(num_bins: int, fft: int = FFT, lowest: float = 20.0, highest: float = SAMPLE_RATE / 2) -> Tensor:
+    """(fft // 2 + 1, num_bins) triangles that overlap by half, their corners at equal steps of 2595 log10(1 + f / 700).
+
+    Example:
+        >>> filters = mel_filters(80)
+        >>> filters.shape, float(filters.max()) <= 1
+        (torch.Size([257, 80]), True)
+    """
+    first, last = (2595 * math.log10(1 + frequency / 700) for frequency in (lowest, highest))
+    corners = 700 * (10 ** (torch.linspace(first, last, num_bins + 2, dtype=torch.float64) / 2595) - 1)
+    frequency = torch.linspace(0, SAMPLE_RATE / 2, fft // 2 + 1, dtype=torch.float64)[:, None]
+    below, peak, above = corners[:-2], corners[1:-1], corners[2:]
+    rising, falling = (frequency - below) / (peak - below), (above - frequency) / (above - peak)
+    return torch.minimum(rising, falling).clamp(min=0).float()
+
+
+class LogMel(nn.Module):
+    """A window function and mel filters.
+
+    Args:
+        window: (400,) factors of the samples in a window.
+        filters: (frequencies, bins).
+    """
+
+    def __init__(self, window: Tensor, filters: Tensor) -> None:
+        super().__init__()
+        self.window: Tensor
+        self.filters: Tensor
+        self.register_buffer("window", window.float(), persistent=False)
+        self.register_buffer("filters", filters.float(), persistent=False)
+
+    def _bins(self, spectrum: Tensor, floor: float) -> Tensor:
+        """(..., frequencies) complex amplitudes -> (..., bins) energies, at least `floor`."""
+        power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
+        return (power @ self.filters).clamp(min=floor)
+
+
+class SmallLogMel(LogMel):
+    """Log-mel bins with zero mean and unit variance over the utterance: one frame every 10 ms."""
+
+    def __init__(self, num_bins: int) -> None:
+        super().__init__(torch.hann_window(WINDOW, periodic=False), mel_filters(num_bins))
+
+    @torch.no_grad()
+    def forward(self, audio: Tensor, num_samples: Tensor) -> Tensor:
+        """(B, T) audio, (B,) samples -> (B, F, D)."""
+        with torch.autocast(audio.device.type, enabled=False):
+            windows = audio.float().unfold(1, WINDOW, HOP) * self.window
+            bins = self._bins(torch.fft.rfft(windows, FFT), floor=1e-6)
+            return normalized(bins.log(), num_windows(num_samples))
+
+
+class WhisperLogMel(LogMel):
+    """The log-mel spectrogram of `WhisperFeatureExtractor`, without padding to 30 s: one frame every 10 ms."""
 
     def __init__(self, num_bins: int) -> None:
         from transformers.audio_utils import mel_filter_bank
 
-        super().__init__()
-        self.window: Tensor
-        self.filters: Tensor
-        filters = mel_filter_bank(WINDOW // 2 + 1, num_bins, 0.0, 8_000.0, 16_000, norm="slaney", mel_scale="slaney")
-        self.register_buffer("window", torch.hann_window(WINDOW), persistent=False)
-        self.register_buffer("filters", torch.from_numpy(filters).float(), persistent=False)
+        highest = SAMPLE_RATE / 2
+        filters = mel_filter_bank(
+            WINDOW // 2 + 1, num_bins, 0.0, highest, SAMPLE_RATE, norm="slaney", mel_scale="slaney"
+        )
+        super().__init__(torch.hann_window(WINDOW), torch.from_numpy(filters))
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
-        """Frames for samples."""
         return -(-num_samples // HOP)
 
     @torch.no_grad()
@@ -50,39 +112,35 @@ class WhisperLogMel(nn.Module):
         num_frames = self.num_frames(num_samples)
         size = int(num_frames.max())
         with torch.autocast(audio.device.type, enabled=False):
-            # Before the beginning is its mirror image, after the end is silence. Two windows more than there are
-            # frames still hear the end, and count when the loudest bin is looked for.
+            # The beginning is mirrored and the end is followed by silence. Two windows after the last frame still
+            # contain audio, and count for the loudest bin.
             audio = F.pad(audio.float()[:, None], (WINDOW // 2, 0), mode="reflect")[:, 0]
             audio = F.pad(audio, (0, WINDOW + (size + 1) * HOP - audio.shape[1]))
             spectrum = torch.stft(audio, WINDOW, HOP, window=self.window, center=False, return_complex=True)
-            power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
-            features = (power.transpose(1, 2) @ self.filters).clamp(min=1e-10).log10()
+            features = self._bins(spectrum.transpose(1, 2), floor=1e-10).log10()
             features = torch.maximum(features, features.amax((1, 2), keepdim=True) - 8.0)
             features = (features[:, :size] + 4.0) / 4.0
         return features.masked_fill(~real_frames(num_frames, size, audio.device)[:, :, None], 0.0)
 
 
-class KaldiFbank(nn.Module):
-    """The filter bank of `SeamlessM4TFeatureExtractor`, which is Kaldi's: normalized, pairs of frames side by side, one
-    pair every 20 ms."""
+class KaldiFbank(LogMel):
+    """The filter bank of `SeamlessM4TFeatureExtractor`, which is Kaldi's: normalized, and two frames stacked to one
+    every 20 ms."""
 
-    def __init__(self, num_bins: int = 80, stacked: int = 2) -> None:
+    stacked = 2
+
+    def __init__(self, num_bins: int = 80) -> None:
         from transformers.audio_utils import mel_filter_bank, window_function
 
-        super().__init__()
-        self.stacked = stacked
-        self.window: Tensor
-        self.filters: Tensor
+        highest = SAMPLE_RATE / 2
         filters = mel_filter_bank(
-            257, num_bins, 20, 8_000, 16_000, norm=None, mel_scale="kaldi", triangularize_in_mel_space=True
+            FFT // 2 + 1, num_bins, 20.0, highest, SAMPLE_RATE, mel_scale="kaldi", triangularize_in_mel_space=True
         )
         window = window_function(WINDOW, "povey", periodic=False)
-        self.register_buffer("window", torch.from_numpy(window).float(), persistent=False)
-        self.register_buffer("filters", torch.from_numpy(filters).float(), persistent=False)
+        super().__init__(torch.from_numpy(window), torch.from_numpy(filters))
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
-        """Frames for samples."""
-        return self._num_windows(num_samples) // self.stacked
+        return num_windows(num_samples) // self.stacked
 
     @torch.no_grad()
     def forward(self, audio: Tensor, num_samples: Tensor) -> Tensor:
@@ -93,12 +151,7 @@ class KaldiFbank(nn.Module):
             windows = audio.float().unfold(1, WINDOW, HOP) * 2**15
             windows = windows - windows.mean(-1, keepdim=True)
             windows = windows - 0.97 * torch.cat([windows[..., :1], windows[..., :-1]], -1)
-            spectrum = torch.fft.rfft(windows * self.window, 512)
-            power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
-            features = (power @ self.filters).clamp(min=1.192092955078125e-07).log()
-            features = normalized(features, self._num_windows(num_samples), correction=1)
+            bins = self._bins(torch.fft.rfft(windows * self.window, FFT), floor=1.192092955078125e-07)
+            features = normalized(bins.log(), num_windows(num_samples), correction=1)
         features = features[:, : size * self.stacked].unflatten(1, (size, self.stacked)).flatten(2)
         return features.masked_fill(~real_frames(num_frames, size, audio.device)[:, :, None], 0.0)
-
-    def _num_windows(self, num_samples: Tensor) -> Tensor:
-        return (num_samples - WINDOW) // HOP + 1

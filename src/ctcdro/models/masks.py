@@ -1,7 +1,6 @@
-"""Frames that are there and frames that are padding: what keeps utterances of one batch apart.
+"""Masks and means that ignore padding, so that the utterances of a batch do not affect each other.
 
-B utterances, F frames of the longest, D features. Lengths may stay in the memory of the host; masks are made where the
-features are.
+B utterances, F frames of the longest, D features. Lengths may stay in host memory; masks are on the features' device.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def real_frames(num_frames: Tensor, size: int, device: torch.device | None = Non
 
 
 def centered(features: Tensor, num_frames: Tensor) -> Tensor:
-    """(B, F, D) less their mean over the frames of each utterance; zero after its end.
+    """(B, F, D) minus their mean over the frames of each utterance; zero after its end.
 
     Example:
         >>> centered(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([2])).flatten()
@@ -40,7 +39,7 @@ def normalized(features: Tensor, num_frames: Tensor, *, correction: int = 0, eps
     Args:
         features: (B, F, D).
         num_frames: (B,).
-        correction: what is taken from the number of frames in the variance, as in `torch.var`.
+        correction: subtracted from the number of frames in the variance, as in `torch.var`.
         epsilon: added to the variance.
 
     Example:

@@ -4,18 +4,16 @@
     output = model(batch.inputs, batch.lengths)
     losses = model.losses(output, batch.targets, batch.num_labels)  # (B,), for an objective
 
-What one can rely on: the logits of an utterance do not depend on what else is in its batch; losses are computed in
-float32 whatever the precision of the rest; `load` gives what `save` was given, bit for bit, without network. Numbers
-of samples and frames may stay in the memory of the host, and come back where they were.
+Guarantees: the logits of an utterance do not depend on the rest of its batch; losses are computed in float32, whatever
+the precision of the model; `load` restores what `save` wrote, bit for bit, without network. Numbers of samples and
+frames may stay in host memory, and are returned there.
 
-The encoder is a checkpoint of Hugging Face `transformers` (see `encoders`), or `mel-small`, which is trained from
-scratch and does not need `transformers` (see `mel`).
+The encoder is a checkpoint of Hugging Face `transformers`, or `mel-small`, which is trained from scratch.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,37 +21,36 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from ..objectives.ctc import Normalization, ctc_losses
+from ..speech.audio import SAMPLE_RATE
 from ..speech.vocabulary import Vocabulary
-from ..storage.atomic import atomic_folder, atomic_write
-from ..storage.json_files import read_json
-from ..storage.paths import PathLike, is_empty
-from ..storage.tensors import load_tensors, save_tensors
-from .encoders import Lora, PretrainedEncoder, add_lora, from_options, from_pretrained
+from ..storage.paths import PathLike
+from ..storage.tensors import load_tensors
+from .encoders.base import PretrainedEncoder
+from .encoders.lora import Lora, add_lora
+from .encoders.mel_small import MelSmall
+from .encoders.pretrained import from_options, from_pretrained
 from .heads import ConvolutionHead, LinearHead, TransformerHead
-from .mel_small import MelSmall
+from .saving import CONFIG, VOCABULARY, WEIGHTS, limit_size, read_model_config, write_model_folder
 
 MEL_SMALL = "mel-small"
-FORMAT = "ctcdro recognizer 1"
-CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocab.json"
 
 Head: TypeAlias = Literal["transformer", "linear", "convolution"]
 
 
 class RecognizerOutput(NamedTuple):
-    """What a recognizer says of a batch."""
+    """Logits of a batch."""
 
     logits: Tensor
-    """(B, F, V) scores of labels; those after the end of an utterance mean nothing."""
+    """(B, F, V) scores of labels; those after the end of an utterance have no meaning."""
     num_frames: Tensor
     """(B,) frames of each utterance."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a recognizer is built from, the weights apart."""
+class RecognizerSettings:
+    """What a recognizer is built from, apart from its weights."""
 
     encoder: str
     """`mel-small`, or the name of the checkpoint."""
@@ -74,18 +71,11 @@ class Recognizer(nn.Module):
         settings: what it was built from.
     """
 
-    def __init__(self, encoder: PretrainedEncoder | MelSmall, settings: Settings) -> None:
+    def __init__(self, encoder: PretrainedEncoder | MelSmall, settings: RecognizerSettings) -> None:
         super().__init__()
         self.settings = settings
         self.encoder = encoder
-        self.head: LinearHead | TransformerHead | ConvolutionHead
-        if settings.head == "linear":
-            self.head = LinearHead(encoder.width, settings.vocabulary_size)
-        else:
-            kind = TransformerHead if settings.head == "transformer" else ConvolutionHead
-            self.head = kind(
-                encoder.width, encoder.num_layers, settings.vocabulary_size, spec_augment=settings.spec_augment
-            )
+        self.head = _make_head(encoder, settings)
         if isinstance(encoder, PretrainedEncoder):
             if settings.lora is not None:
                 add_lora(encoder, settings.lora)
@@ -96,32 +86,33 @@ class Recognizer(nn.Module):
                 encoder.freeze_feature_extractor()
         self.train()  # `from_pretrained` returns modules in evaluation mode, with dropout off
 
-    def forward(self, inputs: Tensor, lengths: Tensor) -> RecognizerOutput:
+    def forward(self, audio: Tensor, num_samples: Tensor) -> RecognizerOutput:
         """Logits of every frame.
 
         Args:
-            inputs: (B, T) float32 audio at 16 kHz, zero after the end of each utterance; or (B, F, L, D) features
-                from `encode`.
-            lengths: (B,) samples of each utterance; for features, frames.
+            audio: (B, T) float32 at 16 kHz, zero after the end of each utterance.
+            num_samples: (B,) samples of each utterance.
 
         Raises:
             ValueError: if an utterance is too short for one frame, or too long for the encoder.
         """
-        is_encoded = inputs.ndim == 4
-        hidden, num_frames = (inputs.unbind(2), lengths) if is_encoded else self._encode(inputs, lengths)
-        return RecognizerOutput(self.head(hidden, num_frames), self.head.num_frames(num_frames))
+        return self._output(*self._hidden_layers(audio, num_samples))
 
     def encode(self, audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
-        """The output of the encoder, which a frozen encoder computes only once; `forward` accepts it.
+        """The part of `forward` that a frozen encoder needs to compute only once.
 
         Returns:
-            (B, F, L, D) hidden layers that the head uses, and (B,) frames of each utterance.
+            (B, F, L, D) hidden layers that the head uses, and (B,) frames of each utterance, for `apply_head`.
         """
-        hidden, num_frames = self._encode(audio, num_samples)
+        hidden, num_frames = self._hidden_layers(audio, num_samples)
         return torch.stack(hidden, 2), num_frames
 
+    def apply_head(self, features: Tensor, num_frames: Tensor) -> RecognizerOutput:
+        """The rest of `forward`, from the output of `encode`."""
+        return self._output(features.unbind(2), num_frames)
+
     def num_frames(self, num_samples: Tensor) -> Tensor:
-        """Frames that come out for samples that go in, exactly."""
+        """Frames of the output for samples of the input, exactly."""
         return self.head.num_frames(self.encoder.num_frames(num_samples))
 
     def losses(
@@ -130,7 +121,7 @@ class Recognizer(nn.Module):
         """(B,) float32 CTC losses, infinite where a transcript does not fit.
 
         Args:
-            output: of `forward`.
+            output: output of `forward`.
             targets: (B, S) labels.
             num_labels: (B,) labels of each utterance.
             normalization: as for `ctc_losses`.
@@ -140,64 +131,58 @@ class Recognizer(nn.Module):
             return ctc_losses(log_probs, targets, output.num_frames, num_labels, normalization=normalization)
 
     def train(self, mode: bool = True) -> Recognizer:
-        """As of any module; a frozen encoder stays in evaluation mode."""
+        """Sets the mode; a frozen encoder stays in evaluation mode."""
         super().train(mode)
         if self.settings.freeze_encoder:
             self.encoder.eval()
         return self
 
     def save(self, folder: PathLike, vocabulary: Vocabulary) -> None:
-        """Writes a folder that `load` reads; it takes its name when all is written, and may replace an earlier one.
+        """Writes a folder for `load` atomically; it may replace an earlier recognizer.
 
         Raises:
-            ValueError: if there is something else of that name or in the folder, or the vocabulary is of another size.
+            ValueError: if the folder holds something else, or the vocabulary has another size.
         """
         check_vocabulary(self, vocabulary)
-        if not is_empty(folder):
-            if not Path(folder, CONFIG).exists():
-                raise ValueError(f"{folder}: neither a recognizer nor empty, so it is not replaced. Give another name.")
-            _read_config(Path(folder))
-            visible = {path.name for path in Path(folder).iterdir() if not path.name.startswith(".")}
-            if others := visible - {CONFIG, WEIGHTS, VOCABULARY}:
-                raise ValueError(
-                    f"{folder}: not replaced, because it also has {', '.join(sorted(others)):.200}. Move "
-                    "these files, or choose another folder."
-                )
-        with atomic_folder(folder) as unfinished:
-            save_tensors(self.state_dict(), unfinished / WEIGHTS)
-            vocabulary.save(unfinished / VOCABULARY)
-            config = {"format": FORMAT, "settings": asdict(self.settings), "encoder": self.encoder.options}
-            with atomic_write(unfinished / CONFIG) as file:
-                json.dump(config, file, ensure_ascii=False, indent=2)
+        config = {"settings": asdict(self.settings), "encoder": self.encoder.options}
+        write_model_folder(folder, config, self.state_dict(), vocabulary)
 
-    def _encode(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        audio = self._checked(audio, num_samples)
+    def _hidden_layers(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        self._check_audio(audio, num_samples)
+        audio = audio[:, : int(num_samples.max())]
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.settings.freeze_encoder):
             hidden = self.encoder(audio, num_samples, all_layers=not isinstance(self.head, LinearHead))
         return hidden, self.encoder.num_frames(num_samples)
 
-    def _checked(self, audio: Tensor, num_samples: Tensor) -> Tensor:
-        """The audio up to the end of the longest utterance."""
+    def _output(self, hidden: Sequence[Tensor], num_frames: Tensor) -> RecognizerOutput:
+        return RecognizerOutput(self.head(hidden, num_frames), self.head.num_frames(num_frames))
+
+    def _check_audio(self, audio: Tensor, num_samples: Tensor) -> None:
         if audio.ndim != 2 or num_samples.shape != audio.shape[:1] or not len(audio):
             raise ValueError(
                 "`audio` must have shape (utterances, samples), and `num_samples` one entry for each utterance; got "
                 f"{tuple(audio.shape)} and {tuple(num_samples.shape)}."
             )
+        name, least, most = self.settings.encoder, self.encoder.min_samples, self.encoder.max_samples
         shortest, longest = int(num_samples.min()), int(num_samples.max())
         if longest > audio.shape[1]:
             raise ValueError(f"`num_samples` has {longest:,}, but `audio` only {audio.shape[1]:,} samples.")
-        if shortest < self.encoder.min_samples:
+        if shortest < least:
+            raise ValueError(f"`num_samples` has {shortest:,}; {name} needs {least:,} for one frame. Skip such audio.")
+        if most is not None and longest > most:
             raise ValueError(
-                f"`num_samples` has {shortest:,}; {self.settings.encoder} needs {self.encoder.min_samples:,} for one "
-                "frame. Leave such utterances out."
+                f"`num_samples` has {longest:,} ({longest / SAMPLE_RATE:.1f} s); {name} accepts up to {most:,} "
+                f"({most / SAMPLE_RATE:g} s). Split or skip such audio."
             )
-        if self.encoder.max_samples is not None and longest > self.encoder.max_samples:
-            raise ValueError(
-                f"`num_samples` has {longest:,} ({longest / 16_000:.1f} s); {self.settings.encoder} takes up to "
-                f"{self.encoder.max_samples:,} ({self.encoder.max_samples / 16_000:g} s). Cut such "
-                "utterances, or leave them out."
-            )
-        return audio[:, :longest]
+
+
+def _make_head(
+    encoder: PretrainedEncoder | MelSmall, settings: RecognizerSettings
+) -> LinearHead | TransformerHead | ConvolutionHead:
+    if settings.head == "linear":
+        return LinearHead(encoder.width, settings.vocabulary_size)
+    head = TransformerHead if settings.head == "transformer" else ConvolutionHead
+    return head(encoder.width, encoder.num_layers, settings.vocabulary_size, spec_augment=settings.spec_augment)
 
 
 def build(
@@ -211,22 +196,22 @@ def build(
     spec_augment: bool = True,
     seed: int | None = None,
 ) -> Recognizer:
-    """A recognizer to be trained.
+    """Builds a recognizer for training.
 
     Args:
         encoder: `mel-small`, or a checkpoint of `transformers`: a folder, or a name on the hub.
-        vocabulary_size: number of labels, the blank among them.
+        vocabulary_size: number of labels, including the blank.
         head: "transformer", the paper's and the default; "convolution", which is fast on a CPU; or "linear", the only
-            one for `mel-small` and its default.
+            head for `mel-small` and its default.
         freeze_encoder: whether to train the head alone.
-        lora: whether, and how, to train matrices of low rank instead of the encoder itself; a `Lora` or its fields.
+        lora: settings of LoRA, to train low-rank matrices instead of the encoder's weights; a `Lora` or its fields.
         gradient_checkpointing: whether to save memory in the encoder, for a third more time.
         spec_augment: whether the head augments features in training; the linear head never does.
-        seed: of the first weights. By default they are drawn from torch's generator as it is; with a seed, the
-            generator stays as it was.
+        seed: seed of the initial weights, which leaves torch's generator unchanged. By default, weights are drawn from
+            torch's generator.
 
     Raises:
-        ValueError: if arguments do not go together, or the checkpoint is of an unknown family.
+        ValueError: if arguments exclude each other, or the family of the checkpoint is unknown.
         ImportError: if `transformers`, or `peft` for LoRA, is missing.
 
     Example:
@@ -247,8 +232,8 @@ def build(
         raise ValueError(f'`head` must be "linear" for {MEL_SMALL}; got {head!r}.')
     if is_mel and (freeze_encoder or lora is not None or gradient_checkpointing):
         raise ValueError(
-            f"`encoder`: {MEL_SMALL} is small and trained from scratch; it takes neither `freeze_encoder` nor `lora` "
-            "nor `gradient_checkpointing`."
+            f"`encoder`: {MEL_SMALL} is trained from scratch; it supports neither `freeze_encoder` nor `lora` nor "
+            "`gradient_checkpointing`."
         )
     if freeze_encoder and lora is not None:
         raise ValueError("`freeze_encoder` and `lora` exclude each other: LoRA keeps the encoder's own weights anyway.")
@@ -257,7 +242,9 @@ def build(
     if isinstance(lora, Mapping):
         lora = Lora(**lora)
     spec_augment = spec_augment and head != "linear"
-    settings = Settings(encoder, vocabulary_size, head, freeze_encoder, lora, gradient_checkpointing, spec_augment)
+    settings = RecognizerSettings(
+        encoder, vocabulary_size, head, freeze_encoder, lora, gradient_checkpointing, spec_augment
+    )
     with _seeded(seed):
         return Recognizer(MelSmall() if is_mel else from_pretrained(encoder), settings)
 
@@ -266,114 +253,48 @@ def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
     """Reads what `Recognizer.save` wrote; in evaluation mode, on the CPU.
 
     Raises:
-        ValueError: naming the file, if it holds something else.
+        ValueError: if a file holds something else; the message names it.
     """
     folder = Path(folder)
-    config = _read_config(folder)
+    config = read_model_config(folder)
     tensors = load_tensors(folder / WEIGHTS)
-    with _seeded(0), _no_larger_than(tensors):  # weights drawn are overwritten; the generator is to stay as it was
+    with _seeded(0), limit_size(tensors):  # the random weights are overwritten
         try:
-            lora = config["settings"]["lora"]
-            settings = Settings(**{**config["settings"], "lora": Lora(**lora) if lora else None})
-            is_mel = settings.encoder == MEL_SMALL
-            encoder = MelSmall(**config["encoder"]) if is_mel else from_options(config["encoder"])
-            model = Recognizer(encoder, settings)
-        except Exception as error:  # of any kind: sizes may be of another type, below zero, or too large for memory
+            model = _from_config(config)
+        except Exception as error:  # of any type: sizes may be of another type, negative, or too large for memory
             raise ValueError(f"{folder / CONFIG}: no recognizer can be built from it: {error!r:.500}") from error
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         raise ValueError(f"{folder / WEIGHTS}: not the weights of this recognizer: {error!s:.2000}") from error
     vocabulary = Vocabulary.load(folder / VOCABULARY)
-    if len(vocabulary) != settings.vocabulary_size:
+    if len(vocabulary) != model.settings.vocabulary_size:
         raise ValueError(
-            f"{folder / VOCABULARY}: {len(vocabulary)} labels, but the recognizer has {settings.vocabulary_size}."
+            f"{folder / VOCABULARY}: {len(vocabulary)} labels, but the recognizer has {model.settings.vocabulary_size}."
         )
     return model.eval(), vocabulary
 
 
-def transcribe(
-    model: Recognizer, vocabulary: Vocabulary, audio: Tensor, num_samples: Tensor
-) -> list[tuple[str | None, str]]:
-    """Language and text of each utterance, by the best label of each frame.
-
-    Example:
-        >>> vocabulary = Vocabulary(["ces"], "ahoj")
-        >>> model = build("mel-small", len(vocabulary), seed=0)
-        >>> len(transcribe(model, vocabulary, torch.randn(2, 16_000), torch.tensor([16_000, 8_000])))
-        2
-    """
-    check_vocabulary(model, vocabulary)
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            output = model(audio, num_samples)
-    finally:
-        model.train(was_training)
-    return greedy(output, vocabulary)
-
-
-def greedy(output: RecognizerOutput, vocabulary: Vocabulary) -> list[tuple[str | None, str]]:
-    """Language and text of each utterance, by the best label of each frame.
-
-    Example:
-        >>> logits = torch.tensor([[[0.0, 0, 0, 9, 0], [0, 0, 0, 0, 9], [0, 0, 9, 0, 0]]])
-        >>> greedy(RecognizerOutput(logits, num_frames=torch.tensor([2])), Vocabulary(["ces"], "a"))
-        [('ces', 'a')]
-    """
-    best, num_frames = output.logits.argmax(-1).tolist(), output.num_frames.tolist()
-    return [vocabulary.decode_frames(labels[:number]) for labels, number in zip(best, num_frames, strict=True)]
+def _from_config(config: dict[str, Any]) -> Recognizer:
+    lora = config["settings"]["lora"]
+    settings = RecognizerSettings(**{**config["settings"], "lora": Lora(**lora) if lora else None})
+    is_mel = settings.encoder == MEL_SMALL
+    return Recognizer(MelSmall(**config["encoder"]) if is_mel else from_options(config["encoder"]), settings)
 
 
 def check_vocabulary(model: Recognizer, vocabulary: Vocabulary) -> None:
-    """Refuses a vocabulary of another size than the recognizer's."""
+    """Rejects a vocabulary whose size is not the recognizer's."""
     if len(vocabulary) != model.settings.vocabulary_size:
         raise ValueError(
             f"`vocabulary` has {len(vocabulary)} labels, but the recognizer was built with `vocabulary_size` "
-            f"{model.settings.vocabulary_size}; pass the one it was trained with."
+            f"{model.settings.vocabulary_size}. Pass the vocabulary that it was trained with."
         )
 
 
 @contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
-    """With a seed, what is drawn on the CPU within comes from it, and torch's generator is as it was after."""
+    """With a seed, draws from it on the CPU and restores torch's generator afterwards."""
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.default_generator.manual_seed(seed)
         yield
-
-
-@contextmanager
-def _no_larger_than(tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """Stops the building of what is far larger than its weights, before it takes memory or time without end.
-
-    Some parameters are made twice, as those of LoRA and of norms that replace others; hence far.
-    """
-    most_parameters = 4 * len(tensors) + 100
-    most_numbers = 4 * sum(tensor.numel() for tensor in tensors.values()) + 1_000_000
-    num_parameters = num_numbers = 0
-
-    def add(module: nn.Module, name: str, parameter: Tensor | None) -> None:
-        nonlocal num_parameters, num_numbers
-        num_parameters += 1
-        num_numbers += 0 if parameter is None else parameter.numel()
-        if num_parameters > most_parameters or num_numbers > most_numbers:
-            raise ValueError(f"it would be larger than its {WEIGHTS}")
-
-    handle = register_module_parameter_registration_hook(add)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    try:
-        config = read_json(path)
-    except ValueError as error:
-        raise ValueError(f"{path}: not the configuration of a recognizer: {error}") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise ValueError(f"{path}: not the configuration of a recognizer of this package (no format {FORMAT!r}).")
-    return config

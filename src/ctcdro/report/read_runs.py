@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.config import Config, read_config
-from ..runs.folder import RunFolder, is_number, read_about
+from ..runs.folder import ResultName, RunFolder, is_number, read_about
 from ..scoring.scores import Counts, Scores, count, read_scores
 from ..scoring.transcripts import Prediction, read_predictions
 from ..speech.manifest import Manifest
@@ -25,11 +25,6 @@ from ..speech.utterance import Utterance
 from ..storage.json_files import read_json, read_log
 from ..storage.paths import PathLike
 from .paper_results import MODELS, set_of
-
-BEAM = "-beam"
-"""What ends the name of a split whose scores are those of a beam search."""
-OTHER_DATASET = "-of-"
-"""Separates the name of a split from that of a dataset other than the run's."""
 
 
 @dataclass(frozen=True)
@@ -207,10 +202,10 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
 
 def _evaluate(path: Path, split: str) -> str:
     """The command that scores a run."""
-    beam = ["--beam-size", "16"] if split.endswith(BEAM) else []
-    own, of, dataset = split.removesuffix(BEAM).partition(OTHER_DATASET)
-    other = ["--dataset", f"FOLDER/{dataset}"] if of else []
-    return shlex.join(["ctcdro", "evaluate", str(path), "--split", own, *other, *beam])
+    name = ResultName.parse(split)
+    dataset = ["--dataset", f"FOLDER/{name.dataset}"] if name.dataset else []
+    beam = ["--beam-size", "16"] if name.is_beam else []
+    return shlex.join(["ctcdro", "evaluate", str(path), "--split", name.split, *dataset, *beam])
 
 
 def _weights(folder: RunFolder) -> WeightHistory:
@@ -255,7 +250,7 @@ def read_dataset(path: PathLike, split: str) -> Dataset:
     folder = Path(path)
     train, tested = (
         Manifest.read(folder / f"{name}.jsonl") if (folder / f"{name}.jsonl").is_file() else Manifest([])
-        for name in ("train", split.removesuffix(BEAM))
+        for name in ("train", str(ResultName.parse(split)._replace(is_beam=False)))
     )
     durations: dict[str, list[float]] = {}
     for utterance in train:

@@ -20,7 +20,7 @@ import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..storage.atomic import atomic_write
 from ..storage.json_files import read_json, read_log
@@ -58,6 +58,35 @@ class RunFolder:
     @property
     def is_finished(self) -> bool:
         return self.model.exists()
+
+    def require_model(self) -> Path:
+        """The folder of the model; an error if the run is not finished."""
+        if not self.is_finished:
+            raise ValueError(f"{self.path}: the run has no model yet. Resume it with the command that started it.")
+        return self.model
+
+
+class ResultName(NamedTuple):
+    """The file name of predictions and scores, such as `test`, `test-beam` or `test-of-fleurs-beam`.
+
+    Example:
+        >>> str(ResultName("test", dataset="fleurs")), ResultName.parse("dev-beam")
+        ('test-of-fleurs', ResultName(split='dev', dataset=None, is_beam=True))
+    """
+
+    split: str
+    dataset: str | None = None
+    """Name of the dataset, if it is not that of the run."""
+    is_beam: bool = False
+    """Whether the results are those of a beam search."""
+
+    def __str__(self) -> str:
+        return f"{self.split}{f'-of-{self.dataset}' if self.dataset else ''}{'-beam' if self.is_beam else ''}"
+
+    @classmethod
+    def parse(cls, name: str) -> ResultName:
+        split, _, dataset = name.removesuffix("-beam").partition("-of-")
+        return cls(split, dataset or None, name.endswith("-beam"))
 
 
 def read_about(folder: RunFolder) -> dict[str, Any]:

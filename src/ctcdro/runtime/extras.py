@@ -21,8 +21,8 @@ def extra(name: str, user: str) -> Iterator[None]:
     Blocks nest: a command that imports a module names the command's own extra, not that of the module.
 
     Args:
-        name: of the extra in pyproject.toml, such as "report".
-        user: what needs it, in the singular; the message begins with it.
+        name: name of the extra in pyproject.toml, such as "report".
+        user: feature that needs it, in the singular; the message begins with it.
 
     Raises:
         MissingExtraError: if the block raises an `ImportError`.

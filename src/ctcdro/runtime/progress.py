@@ -1,4 +1,4 @@
-"""Progress of long work: the library tells it, the caller decides how it is shown."""
+"""Progress of long work: the library reports it, and the caller decides how to show it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 class Track(Protocol):
-    """Yields the items of an iterable, and shows how many of them are done; `rich.progress.track` is one."""
+    """Yields the items of an iterable and shows how many are done, like `rich.progress.track`."""
 
     def __call__(self, sequence: Iterable[Item], description: str, total: float | None = None) -> Iterable[Item]: ...
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+
+Item = TypeVar("Item")
 
 # Set by torchrun and accelerate; by MPICH; by Open MPI; by MVAPICH.
 RANK_VARIABLES = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
@@ -26,6 +28,18 @@ def rank_and_world_size(process_group: ProcessGroup | None = None) -> tuple[int,
     if not is_distributed():
         return 0, 1
     return torch.distributed.get_rank(process_group), torch.distributed.get_world_size(process_group)
+
+
+def gather(items: list[Item]) -> list[Item]:
+    """The items of all ranks, which must all call it."""
+    import torch.distributed
+
+    _, world_size = rank_and_world_size()
+    if world_size == 1:
+        return items
+    lists: list[list[Item]] = [[] for _ in range(world_size)]
+    torch.distributed.all_gather_object(lists, items)
+    return [item for gathered in lists for item in gathered]
 
 
 def is_first_process() -> bool:

@@ -1,4 +1,4 @@
-"""One function on many files at a time. Threads do: libsndfile lets others run while it reads and decodes."""
+"""One function on many files in parallel. Threads are enough: libsndfile releases the GIL while it reads."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Enough to make the cost of handing out a task small.
-ITEMS_A_TASK = 32
+# Large enough that submitting a task costs little.
+ITEMS_PER_TASK = 32
 
-# Handed out before the first of them is done: enough that a slow one does not keep others waiting.
-TASKS_A_THREAD = 4
+# Tasks in flight: enough that threads do not wait for a slow task.
+TASKS_PER_THREAD = 4
 
 
 def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item], num_threads: int) -> Iterator[Result]:
-    """The results for all items, in their order.
+    """Yields the results of all items, in order.
 
-    Items are taken as they are needed, in the thread of the caller, and so many are at work at most as all threads can
-    take up soon. Whatever ends it, an error or Ctrl-C, begins no further item.
+    Items are read lazily, in the thread of the caller, and a bounded number is in flight. After an error or Ctrl-C no
+    further item is started.
 
     Example:
         >>> list(map_in_threads(len, ["a", "bcd"], num_threads=2))
@@ -35,17 +35,17 @@ def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item], nu
         return [function(item) for item in task if not stopped.is_set()]
 
     remaining = iter(items)
-    tasks = iter(lambda: list(islice(remaining, ITEMS_A_TASK)), [])
+    tasks = iter(lambda: list(islice(remaining, ITEMS_PER_TASK)), [])
     with ThreadPoolExecutor(num_threads) as pool:
-        at_work: deque[Future[list[Result]]] = deque()
+        in_flight: deque[Future[list[Result]]] = deque()
         try:
             for task in tasks:
-                at_work.append(pool.submit(work, task))
-                if len(at_work) >= TASKS_A_THREAD * num_threads:
-                    yield from at_work.popleft().result()
-            while at_work:
-                yield from at_work.popleft().result()
+                in_flight.append(pool.submit(work, task))
+                if len(in_flight) >= TASKS_PER_THREAD * num_threads:
+                    yield from in_flight.popleft().result()
+            while in_flight:
+                yield from in_flight.popleft().result()
         finally:
             stopped.set()
-            for future in at_work:
+            for future in in_flight:
                 future.cancel()

@@ -1,4 +1,4 @@
-"""Processes that are gone: what it means when torch speaks of them, from the depths."""
+"""Clear errors where torch reports a dead process in obscure ways."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 WORKER_GONE = (
-    "A worker that reads audio has ended; was it killed, for want of memory? What was written is sound: start again, "
-    "with fewer workers (batches.num_workers, --num-workers) if memory is short."
+    "A process that reads audio has died; the system may have killed it to free memory. Files that were written are "
+    "intact. Run the same command again, with fewer workers (batches.num_workers, --num-workers) if memory is short."
 )
 
 RANK_GONE = (
-    "Another process of this run has ended or cannot be reached; see what it has told. The last checkpoint is sound: "
-    "start all processes again, and the run goes on."
+    "Another process of this run has died or cannot be reached; see its output. The last checkpoint is intact. Start "
+    "all processes again to resume."
 )
 
 
 @contextmanager
 def explain_dead_processes() -> Iterator[None]:
-    """Says in words that another process is gone.
+    """Turns torch's errors about dead processes into clear ones.
 
-    torch tells of a worker by an error out of a signal's handler, so that it may come from any line of the program, and
-    once more while the first is on its way; hence this stands around everything, and not only around loaders.
+    torch reports a dead worker from a signal handler, so the error can come from any line of the program, also while
+    another error is handled. Wrap the whole program, not only the loader.
 
     Raises:
-        ChildProcessError: for a worker of a `DataLoader`.
-        ConnectionError: for another process of a distributed run.
+        ChildProcessError: if a worker of a `DataLoader` has died.
+        ConnectionError: if another process of a distributed run has died.
 
     Example:
         >>> with explain_dead_processes():
         ...     raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed.")
         Traceback (most recent call last):
-        ChildProcessError: A worker that reads audio has ended; ... (DataLoader worker (pid 7) is killed ...)
+        ChildProcessError: A process that reads audio has died; ... (DataLoader worker (pid 7) is killed ...)
     """
     try:
         yield
     except RuntimeError as error:
         from torch.distributed import DistError
 
-        told = str(error)
-        if "DataLoader worker" in told:
-            raise ChildProcessError(f"{WORKER_GONE} ({told.splitlines()[0]})") from error
-        if isinstance(error, DistError) or "by peer" in told or "Timed out waiting" in told:
-            raise ConnectionError(f"{RANK_GONE} ({told.splitlines()[0]})") from error
+        message = str(error)
+        if "DataLoader worker" in message:
+            raise ChildProcessError(f"{WORKER_GONE} ({message.splitlines()[0]})") from error
+        if isinstance(error, DistError) or "by peer" in message or "Timed out waiting" in message:
+            raise ConnectionError(f"{RANK_GONE} ({message.splitlines()[0]})") from error
         raise

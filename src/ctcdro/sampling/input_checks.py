@@ -1,4 +1,4 @@
-"""Checks of what the samplers are given: durations, groups and batch sizes."""
+"""Checks of the samplers' data: durations and groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..runtime.arguments import is_whole_number
 from .packed_batches import Durations, Indices
 
 Numbers: TypeAlias = npt.ArrayLike | Sequence[float]
@@ -48,12 +47,6 @@ def check_groups(groups: Numbers, num_utterances: int | None = None) -> Indices:
             "updated. Number the groups that have utterances from 0 on."
         )
     return array.astype(np.int64)
-
-
-def check_batch_size(batch_size: int) -> int:
-    if not is_whole_number(batch_size) or batch_size < 1:
-        raise ValueError(f"`batch_size` must be a whole number, at least 1 utterance; got {batch_size!r}.")
-    return int(batch_size)
 
 
 def _as_array(name: str, values: Numbers) -> npt.NDArray:

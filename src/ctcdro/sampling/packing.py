@@ -118,7 +118,7 @@ def best_fit_slots(longest_first: Durations, batch_duration: Seconds) -> PackedB
     parts = []
     for shift in range(step):
         places = sample.indices * step + shift
-        there = places < len(longest_first)
-        sizes = np.add.reduceat(there, sample.offsets[:-1])
-        parts.append(PackedBatches(places[there], running_total(sizes[sizes > 0])))
+        exists = places < len(longest_first)
+        sizes = np.add.reduceat(exists, sample.offsets[:-1])
+        parts.append(PackedBatches(places[exists], running_total(sizes[sizes > 0])))
     return PackedBatches.join(parts)

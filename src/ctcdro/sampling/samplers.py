@@ -20,9 +20,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..runtime.arguments import is_number
+from ..runtime.arguments import is_number, is_whole_number
 from .base import PlannedBatchSampler
-from .input_checks import Numbers, check_batch_size, check_durations, check_groups
+from .input_checks import Numbers, check_durations, check_groups
 from .packed_batches import Durations, Indices, Matching, PackedBatches, Seconds
 from .packing import Packer
 
@@ -105,15 +105,15 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         """Makes a packer for each group, and decides how many batches each has in an epoch."""
         by_group = np.argsort(self.groups, kind="stable")
         members = np.split(by_group, np.cumsum(np.bincount(self.groups))[:-1])
-        audio = np.array([self.durations[own].sum() for own in members])
+        audio = np.array([self.durations[indices].sum() for indices in members])
         if balance < 1 and audio.min() * MAX_REPEATS < self.batch_duration:
             raise ValueError(
                 f"`groups`: {self._name(audio.argmin())} has {audio.min():g} s of audio, and would be repeated over "
                 f"{MAX_REPEATS:,} times in a batch of {self.batch_duration:g} s. Remove it, or lower `batch_duration`."
             )
         copies = [1 if balance == 1 else _num_copies(seconds, self.batch_duration) for seconds in audio]
-        self._members = [np.tile(own, num) for own, num in zip(members, copies, strict=True)]
-        self._packers = [Packer(self.durations[own], self.batch_duration) for own in self._members]
+        self._members = [np.tile(indices, num) for indices, num in zip(members, copies, strict=True)]
+        self._packers = [Packer(self.durations[indices], self.batch_duration) for indices in self._members]
         batches_per_pass = np.array([packer.num_batches for packer in self._packers]) / copies
         shares = batches_per_pass**balance
         self._num_batches_of = np.maximum(1, np.rint(batches_per_pass.sum() * shares / shares.sum())).astype(int)
@@ -162,9 +162,9 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
             smallest = too_small[audio[too_small].argsort(kind="stable")][:MAX_NAMED]
             listed = [f"{self._name(group)} ({audio[group]:g} s)" for group in smallest]
             listed += [f"{len(too_small) - MAX_NAMED:,} more"] if len(too_small) > MAX_NAMED else []
-            fate = "stay short" if self._options["balance"] == 1 else "are repeated within it"
+            treatment = "stay short" if self._options["balance"] == 1 else "are repeated within it"
             logger.warning(
-                f"Groups with less audio than one batch of {self.batch_duration:g} s, which {fate}: "
+                f"Groups with less audio than one batch of {self.batch_duration:g} s, which {treatment}: "
                 f"{', '.join(listed)}.{_ASK_UNITS if 2 * len(too_small) > len(audio) else ''}"
             )
 
@@ -178,7 +178,9 @@ class FixedSizeBatchSampler(PlannedBatchSampler):
     def __init__(
         self, data: Durations | Indices, batch_size: int, seed: int, rank: int | None, world_size: int | None
     ) -> None:
-        self.batch_size = check_batch_size(batch_size)
+        if not is_whole_number(batch_size) or batch_size < 1:
+            raise ValueError(f"`batch_size` must be a whole number, at least 1 utterance; got {batch_size!r}.")
+        self.batch_size = int(batch_size)
         super().__init__((data,), {"batch_size": self.batch_size, "seed": seed}, rank, world_size)
 
     @property

@@ -28,7 +28,7 @@ with extra("train", "Training"):
     from accelerate.state import AcceleratorState
     from accelerate.tracking import get_available_trackers
 
-    from ..models.feature_cache import FeatureCache, speech_dataset
+    from ..models.feature_cache import FeatureCache, FeatureRecognizer, speech_dataset
     from ..models.recognizer import Recognizer, build
     from ..runs.config import Config, read_config
     from ..runs.parsing import differences
@@ -185,7 +185,8 @@ def _wrap(
     config: Config, recognizer: Recognizer, accelerator: Accelerator
 ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
     """The model and its optimizer, as wrapped for devices, precision and processes."""
-    compiled = torch.compile(recognizer) if config.training.compile else recognizer
+    module: torch.nn.Module = FeatureRecognizer(recognizer) if config.model.feature_cache else recognizer
+    compiled = torch.compile(module) if config.training.compile else module
     wrapped_model, optimizer = accelerator.prepare(compiled, build_optimizer(config, recognizer))
     if isinstance(wrapped_model, torch.nn.parallel.DistributedDataParallel):
         wrapped_model.device_ids = None  # otherwise it copies lengths to the GPU, and the host waits for them

@@ -1,4 +1,4 @@
-"""Blocks of convolutions over time, which are fast on a CPU and keep padding out."""
+"""Residual blocks of convolutions over time, which are fast on a CPU and never read padding."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from .masks import real_frames
 
 
 class Block(nn.Module):
-    """A depthwise convolution over time and two pointwise layers, around which the input goes straight on."""
+    """A depthwise convolution over time and two pointwise layers, with a residual connection."""
 
     def __init__(self, width: int, kernel: int, expansion: int) -> None:
         super().__init__()
-        # Over images one frame high: unlike Conv1d, it takes (B, F, D) as it lies in memory, and is twice as fast on a
-        # CPU.
+        # Conv2d over images one frame high is twice as fast on a CPU as Conv1d: it reads (B, F, D) without a copy.
         self.convolution = nn.Conv2d(width, width, (1, kernel), padding=(0, kernel // 2), groups=width)
         self.norm = nn.LayerNorm(width)
         self.widen = nn.Linear(width, expansion * width)
         self.narrow = nn.Linear(expansion * width, width)
 
     def forward(self, hidden: Tensor, padding: Tensor | None) -> Tensor:
-        """(B, F, D) -> (B, F, D); `padding` is (B, F, 1), None if there is none."""
-        seen = hidden if padding is None else hidden.masked_fill(padding, 0.0)
-        update = self.convolution(seen.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
+        """(B, F, D) -> (B, F, D); `padding` is (B, F, 1), or None if there is no padding."""
+        real = hidden if padding is None else hidden.masked_fill(padding, 0.0)
+        update = self.convolution(real.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
         return hidden + self.narrow(F.relu(self.widen(self.norm(update))))
 
 
 class Blocks(nn.ModuleList):
-    """Several blocks, one after the other.
+    """A sequence of blocks.
 
     Example:
         >>> import torch
@@ -40,7 +39,7 @@ class Blocks(nn.ModuleList):
         super().__init__(Block(width, kernel, expansion) for _ in range(number))
 
     def forward(self, hidden: Tensor, num_frames: Tensor) -> Tensor:
-        """(B, F, D) frames, (B,) numbers of them -> (B, F, D)."""
+        """(B, F, D) hidden frames, (B,) frames of each utterance -> (B, F, D)."""
         padding = None
         if int(num_frames.min()) < hidden.shape[1]:
             padding = ~real_frames(num_frames, hidden.shape[1], hidden.device)[:, :, None]

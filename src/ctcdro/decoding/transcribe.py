@@ -1,0 +1,82 @@
+"""Audio files -> language and text, with a trained model.
+
+for transcript in transcribe("run/model", ["a.wav", "b.mp3"]):
+    print(transcript.path, transcript.language, transcript.text)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+
+from ..runtime.extras import extra
+from ..speech.vocabulary import Vocabulary
+from ..storage.paths import PathLike
+
+with extra("train", "Transcribing"):
+    import safetensors  # noqa: F401  # needed to load a model
+
+    from ..models.recognizer import Recognizer, RecognizerOutput, load
+    from ..speech.audio import AudioError, read_audio
+    from .beam_search import BeamSearch
+    from .decode import best_texts
+
+
+class FileTranscript(NamedTuple):
+    """Language and text of an audio file."""
+
+    path: str
+    language: str | None
+    text: str
+
+
+def transcribe(
+    model_folder: PathLike,
+    paths: Sequence[PathLike],
+    beam: BeamSearch | None = None,
+    *,
+    on_fault: Callable[[AudioError], None] | None = None,
+) -> Iterator[FileTranscript]:
+    """Transcribes files one at a time; greedily, unless a beam search is given.
+
+    Args:
+        on_fault: called with the error of a file that cannot be transcribed, which is then skipped. By default the
+            error is raised.
+
+    Raises:
+        AudioError: if a file cannot be transcribed, unless `on_fault` is given. The message names the file.
+        ValueError: if `beam` has another vocabulary.
+    """
+    model, vocabulary = load_for_decoding(model_folder, beam)
+    for path in paths:
+        try:
+            output = _recognize(model, path)
+        except AudioError as error:
+            if on_fault is None:
+                raise
+            on_fault(error)
+            continue
+        [(language, text)] = best_texts(output, vocabulary, beam)
+        yield FileTranscript(str(path), language, text)
+
+
+def load_for_decoding(model_folder: PathLike, beam: BeamSearch | None) -> tuple[Recognizer, Vocabulary]:
+    """Loads a model to the GPU, if there is one, and checks that a beam search has its vocabulary."""
+    model, vocabulary = load(model_folder)
+    if beam is not None and beam.vocabulary != vocabulary:
+        raise ValueError(
+            f"`beam` has other labels, {beam.vocabulary!r}, than the model, {vocabulary!r}. Create it with "
+            f"`Vocabulary.load` from {model_folder}/vocab.json."
+        )
+    return model.to("cuda" if torch.cuda.is_available() else "cpu"), vocabulary
+
+
+def _recognize(model: Recognizer, path: PathLike) -> RecognizerOutput:
+    audio = torch.from_numpy(read_audio(path)).to(next(model.parameters()).device)
+    try:
+        with torch.inference_mode():
+            return model(audio[None], torch.tensor([len(audio)]))
+    except ValueError as error:  # too short or too long
+        raise AudioError(f"{path}: {error}") from error

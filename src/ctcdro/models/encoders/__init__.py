@@ -1,0 +1,10 @@
+"""Encoders: (B, T) audio at 16 kHz and (B,) numbers of samples -> hidden layers, each (B, F, D).
+
+    mel_small     a small encoder to train from scratch
+    pretrained    checkpoints of Hugging Face `transformers`, by family
+    waveform      wav2vec 2.0, HuBERT, WavLM, data2vec: they read raw audio
+    spectrogram   wav2vec 2.0 BERT and Whisper: they read mel features
+    lora          low-rank adapters for pretrained encoders
+
+The output for an utterance does not depend on its padding. Where `transformers` lets padding in, it is kept out here.
+"""

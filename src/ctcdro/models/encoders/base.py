@@ -1,0 +1,64 @@
+"""The interface of pretrained encoders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+
+class PretrainedEncoder(nn.Module):
+    """An encoder from `transformers`.
+
+    Attributes:
+        network: the module of `transformers`.
+        family: its `config.model_type`.
+        width: width of a frame.
+        num_layers: number of hidden layers, including the input of the first Transformer layer.
+        min_samples: samples that one frame needs.
+        max_samples: samples that the encoder accepts; None if there is no limit.
+    """
+
+    def __init__(self, network: Any, min_samples: int, max_samples: int | None = None) -> None:
+        super().__init__()
+        config = network.config
+        self.network = network
+        self.family: str = config.model_type
+        self.width: int = config.hidden_size
+        self.num_layers: int = config.num_hidden_layers + 1
+        self.min_samples = min_samples
+        self.max_samples = max_samples
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of `from_options`, which builds the same encoder without its weights."""
+        config = self.network.config.to_dict()
+        for key in ("_name_or_path", "architectures", "dtype", "model_type", "transformers_version"):
+            config.pop(key, None)
+        return {"family": self.family, "config": config}
+
+    def num_frames(self, num_samples: Tensor) -> Tensor:
+        """Frames of the output for samples of the input, exactly."""
+        raise NotImplementedError
+
+    def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = True) -> tuple[Tensor, ...]:
+        """The hidden layers, each (B, F, D), or the last alone."""
+        raise NotImplementedError
+
+    def checkpoint_gradients(self, **options: Any) -> None:
+        """Saves memory: the backward pass computes the inside of each layer again."""
+        # With reentrant checkpoints, hidden layers that the head reads would get no gradient.
+        options["use_reentrant"] = False
+        self.network.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
+
+    def freeze_feature_extractor(self) -> None:
+        """Stops the convolutions on raw audio, if there are any, from requiring gradients of their input."""
+        if hasattr(self.network, "freeze_feature_encoder"):
+            self.network.freeze_feature_encoder()
+
+
+def hidden_layers(output: Any, all_layers: bool) -> tuple[Tensor, ...]:
+    """The hidden layers in an output of `transformers`, or the last alone."""
+    # The last hidden state is that of the last layer after its norm. In `transformers` 5 the hidden states have it
+    # without; the norm would then have no effect and no gradient.
+    return (*output.hidden_states[:-1], output.last_hidden_state) if all_layers else (output.last_hidden_state,)

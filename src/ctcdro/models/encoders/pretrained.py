@@ -1,0 +1,151 @@
+"""Checkpoints of Hugging Face `transformers` -> encoders.
+
+An encoder's own masking and layer drop are switched off: masks are drawn from numpy's generator, which no checkpoint
+stores, and the head applies SpecAugment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+
+from ...runtime.extras import extra
+from .base import PretrainedEncoder
+from .spectrogram import W2vBertEncoder, WhisperEncoder
+from .waveform import WaveformEncoder
+
+logger = logging.getLogger(__name__)
+
+ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj")
+
+# Far more than any encoder has. A configuration that claims more would fill the memory with modules.
+MAX_LAYERS = 1_000
+
+
+class Family(NamedTuple):
+    """Facts about a family of encoders."""
+
+    encoder: type[PretrainedEncoder]
+    lora_targets: tuple[str, ...]
+    """Linear layers that LoRA adapts by default."""
+    ctc_class: str | None
+    """Class of `transformers` that has this encoder and a linear CTC head."""
+
+
+# WavLM passes the weights of its attention to a function of torch. Adapters around these layers would have no effect.
+FAMILIES: Mapping[str, Family] = {
+    "wav2vec2": Family(WaveformEncoder, ATTENTION, "Wav2Vec2ForCTC"),
+    "hubert": Family(WaveformEncoder, ATTENTION, "HubertForCTC"),
+    "wavlm": Family(WaveformEncoder, ("intermediate_dense", "output_dense"), "WavLMForCTC"),
+    "data2vec-audio": Family(WaveformEncoder, ATTENTION, "Data2VecAudioForCTC"),
+    "wav2vec2-bert": Family(W2vBertEncoder, ("linear_q", "linear_k", "linear_v", "linear_out"), "Wav2Vec2BertForCTC"),
+    "whisper": Family(WhisperEncoder, ATTENTION, None),
+}
+
+
+def from_pretrained(name: str) -> PretrainedEncoder:
+    """Loads the encoder of a checkpoint: a folder, or a name on the Hugging Face hub.
+
+    Raises:
+        ValueError: if there is no such checkpoint, its family is not in `FAMILIES`, or weights are missing.
+    """
+    transformers = _transformers()
+    with _naming(name):
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+    if config.model_type not in FAMILIES:
+        raise ValueError(
+            f"`encoder` must be of one of the families {', '.join(FAMILIES)}; {name} is {config.model_type}."
+        )
+    if not 0 < config.num_hidden_layers <= MAX_LAYERS:
+        raise ValueError(f"`encoder`: {name} claims {config.num_hidden_layers:,} layers, not 1 to {MAX_LAYERS:,}.")
+    _switch_off_masking(config)
+    is_encoder_only = config.architectures == ["WhisperEncoder"]
+    model_class = _whisper_class() if is_encoder_only else transformers.AutoModel
+    with _naming(name), quiet(transformers):  # about parts of the checkpoint that do not belong to the encoder
+        network, info = model_class.from_pretrained(name, config=config, dtype=torch.float32, output_loading_info=True)
+    missing = [key for key in info["missing_keys"] if not key.startswith("decoder.")]
+    if missing:
+        raise ValueError(f"`encoder`: {name} has no weights for {', '.join(sorted(missing)[:5])}.")
+    if config.model_type == "whisper" and not is_encoder_only:
+        network = network.encoder
+    return _wrap(network, _expects_normalized_audio(name, config))
+
+
+def from_options(options: Mapping[str, Any]) -> PretrainedEncoder:
+    """Builds an encoder from the `options` of another, with random weights."""
+    transformers = _transformers()
+    config = transformers.AutoConfig.for_model(options["family"], **options["config"])
+    network = _whisper_class()(config) if options["family"] == "whisper" else transformers.AutoModel.from_config(config)
+    return _wrap(network, options.get("normalize", False))
+
+
+def _wrap(network: Any, normalize: bool) -> PretrainedEncoder:
+    encoder: Any = FAMILIES[network.config.model_type].encoder
+    return encoder(network, normalize) if encoder is WaveformEncoder else encoder(network)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Turns the errors of `transformers`, of many types, into one that names the checkpoint."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(
+            f"`encoder`: {name} is neither a folder with a checkpoint that transformers can load nor a name on the "
+            f"hub ({type(error).__name__}: {' '.join(str(error).split()):.500})."
+        ) from error
+
+
+def _switch_off_masking(config: Any) -> None:
+    # Zero probabilities rather than `apply_spec_augment=False`: otherwise there is a parameter for masked frames that
+    # gets no gradient, and several processes would wait for it.
+    for key in ("mask_time_prob", "mask_feature_prob", "layerdrop", "encoder_layerdrop"):
+        if hasattr(config, key):
+            setattr(config, key, 0.0)
+    if getattr(config, "add_adapter", False):
+        logger.info("The convolutions after the last layer (add_adapter) are not used.")
+        config.add_adapter = False
+
+
+def _expects_normalized_audio(name: str, config: Any) -> bool:
+    """What the checkpoint's preprocessor says; without one, whether the model is built like the large ones."""
+    from transformers import FeatureExtractionMixin
+    from transformers.utils.hub import cached_file
+
+    files = ("preprocessor_config.json", "processor_config.json")
+    if any(cached_file(name, file, _raise_exceptions_for_missing_entries=False) for file in files):
+        preprocessor, _ = FeatureExtractionMixin.get_feature_extractor_dict(name)
+        if "do_normalize" in preprocessor:
+            return bool(preprocessor["do_normalize"])
+    return getattr(config, "feat_extract_norm", "layer") == "layer"
+
+
+def _transformers() -> Any:
+    with extra("train", "A pretrained encoder"):
+        import transformers
+    return transformers
+
+
+def _whisper_class() -> Any:
+    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+    return WhisperEncoder
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Hides progress bars and messages of `transformers`."""
+    logs = transformers.logging
+    verbosity, has_bars = logs.get_verbosity(), logs.is_progress_bar_enabled()
+    logs.set_verbosity_error()
+    logs.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logs.set_verbosity(verbosity)
+        if has_bars:
+            logs.enable_progress_bar()

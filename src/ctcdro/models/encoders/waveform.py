@@ -1,0 +1,111 @@
+"""Encoders on raw audio: wav2vec 2.0 (XLS-R, MMS), HuBERT, WavLM and data2vec."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..log_mel import normalized_audio
+from ..masks import real_frames
+from .base import PretrainedEncoder, hidden_layers
+
+
+class WaveformEncoder(PretrainedEncoder):
+    """Convolutions on the audio, then Transformer layers.
+
+    Args:
+        network: a `Wav2Vec2Model` or a module like it.
+        normalize: whether it expects audio of zero mean and unit variance.
+    """
+
+    def __init__(self, network: Any, normalize: bool) -> None:
+        config = network.config
+        convolutions = list(zip(config.conv_kernel, config.conv_stride, strict=True))
+        min_samples = 1
+        for kernel, stride in reversed(convolutions):
+            min_samples = (min_samples - 1) * stride + kernel
+        super().__init__(network, min_samples)
+        self.convolutions = convolutions
+        self.normalize = normalize
+        self.has_group_norm = getattr(config, "feat_extract_norm", "layer") == "group"
+        if self.has_group_norm:
+            first = network.feature_extractor.conv_layers[0]
+            first.layer_norm = _PaddedGroupNorm(first.layer_norm)
+        if getattr(config, "conv_pos_batch_norm", False):
+            warnings.warn(
+                f"This {self.family} encoder has a batch normalization (conv_pos_batch_norm): its output for an "
+                "utterance depends slightly on padding and on the other utterances in the batch.",
+                stacklevel=2,
+            )
+        self._padding: Tensor | None = None
+        if self.family == "data2vec-audio":
+            for layer in network.encoder.pos_conv_embed.layers:
+                layer.register_forward_pre_hook(self._zero_padding)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {**super().options, "normalize": self.normalize}
+
+    def num_frames(self, num_samples: Tensor) -> Tensor:
+        for kernel, stride in self.convolutions:
+            num_samples = (num_samples - kernel) // stride + 1
+        return num_samples
+
+    def checkpoint_gradients(self, **options: Any) -> None:
+        if self.family == "wavlm":
+            options["context_fn"] = lambda: (nullcontext(), _WavLMQuiet())
+        super().checkpoint_gradients(**options)
+        if self.has_group_norm:  # computed again, it would use the lengths of a later batch
+            self.network.feature_extractor.conv_layers[0].gradient_checkpointing = False
+
+    def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = True) -> tuple[Tensor, ...]:
+        if self.normalize:
+            audio = normalized_audio(audio, num_samples)
+        if self.has_group_norm:
+            kernel, stride = self.convolutions[0]
+            norm = self.network.feature_extractor.conv_layers[0].layer_norm
+            norm.lengths = ((num_samples - kernel) // stride + 1).tolist()
+        num_frames = self.num_frames(num_samples)
+        self._padding = ~real_frames(num_frames, int(num_frames.max()), audio.device)[:, None]
+        mask = real_frames(num_samples, audio.shape[1], audio.device).long()
+        with _WavLMQuiet() if self.family == "wavlm" else nullcontext():
+            output = self.network(audio, attention_mask=mask, output_hidden_states=all_layers)
+        self._padding = None
+        return hidden_layers(output, all_layers)
+
+    def _zero_padding(self, module: nn.Module, inputs: tuple[Tensor]) -> Tensor:
+        """Zeros the padding before each of data2vec's positional convolutions, which would read it from the last."""
+        assert self._padding is not None
+        return inputs[0].masked_fill(self._padding, 0.0)
+
+
+class _WavLMQuiet(warnings.catch_warnings):
+    """Hides a warning of torch about how WavLM calls its attention."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
+
+
+class _PaddedGroupNorm(nn.GroupNorm):
+    """The group norm over time of the base models, over each utterance without its padding."""
+
+    def __init__(self, norm: nn.GroupNorm) -> None:
+        super().__init__(norm.num_groups, norm.num_channels, norm.eps)
+        self.weight, self.bias = norm.weight, norm.bias
+        self.lengths: list[int] = []
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        size = hidden.shape[2]
+        if min(self.lengths) == size:
+            return super().forward(hidden)
+        rows = [
+            F.pad(super(_PaddedGroupNorm, self).forward(row[None, :, :length]), (0, size - length))
+            for row, length in zip(hidden, self.lengths, strict=True)
+        ]
+        return torch.cat(rows)

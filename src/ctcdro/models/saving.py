@@ -1,0 +1,90 @@
+"""The folder of a saved recognizer: configuration, weights and vocabulary, nothing pickled.
+
+config.json          what the recognizer is built from
+model.safetensors    its weights
+vocab.json           its labels
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from ..speech.vocabulary import Vocabulary
+from ..storage.atomic import atomic_folder, atomic_write
+from ..storage.json_files import read_json
+from ..storage.paths import PathLike, is_empty
+from ..storage.tensors import save_tensors
+
+FORMAT = "ctcdro recognizer 1"
+CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocab.json"
+
+
+def write_model_folder(
+    folder: PathLike, config: Mapping[str, Any], tensors: Mapping[str, Tensor], vocabulary: Vocabulary
+) -> None:
+    """Writes a folder atomically. It may replace an earlier recognizer, and nothing else.
+
+    Raises:
+        ValueError: if the folder holds something else.
+    """
+    if not is_empty(folder):
+        _check_replaceable(Path(folder))
+    with atomic_folder(folder) as unfinished:
+        save_tensors(tensors, unfinished / WEIGHTS)
+        vocabulary.save(unfinished / VOCABULARY)
+        with atomic_write(unfinished / CONFIG) as file:
+            json.dump({"format": FORMAT, **config}, file, ensure_ascii=False, indent=2)
+
+
+def _check_replaceable(folder: Path) -> None:
+    if not (folder / CONFIG).exists():
+        raise ValueError(f"{folder}: not replaced, because it is neither a recognizer nor empty. Choose another name.")
+    read_model_config(folder)
+    visible = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    if others := visible - {CONFIG, WEIGHTS, VOCABULARY}:
+        raise ValueError(
+            f"{folder}: not replaced, because it also has {', '.join(sorted(others)):.200}. Move these files, or "
+            "choose another folder."
+        )
+
+
+def read_model_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        config = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: not the configuration of a recognizer: {error}") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise ValueError(f"{path}: not the configuration of a recognizer of this package (no format {FORMAT!r}).")
+    return config
+
+
+@contextmanager
+def limit_size(tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Stops the construction of a model that is far larger than its weights, before it takes memory or time.
+
+    The limit is generous, because some parameters are created twice: those of LoRA, and of norms that are replaced.
+    """
+    max_parameters = 4 * len(tensors) + 100
+    max_numbers = 4 * sum(tensor.numel() for tensor in tensors.values()) + 1_000_000
+    num_parameters = num_numbers = 0
+
+    def add(module: nn.Module, name: str, parameter: Tensor | None) -> None:
+        nonlocal num_parameters, num_numbers
+        num_parameters += 1
+        num_numbers += 0 if parameter is None else parameter.numel()
+        if num_parameters > max_parameters or num_numbers > max_numbers:
+            raise ValueError(f"it would be larger than its {WEIGHTS}")
+
+    handle = register_module_parameter_registration_hook(add)
+    try:
+        yield
+    finally:
+        handle.remove()
