@@ -12,7 +12,8 @@ from layouts import write_audio
 
 from ctcdro import Manifest
 from ctcdro.check.check import check_dataset
-from ctcdro.prepare.prepare import SPLITS, prepare
+from ctcdro.prepare.entries import SPLITS
+from ctcdro.prepare.prepare import prepare
 from ctcdro.prepare.readers.common_voice import read_common_voice
 from ctcdro.prepare.readers.fleurs import read_fleurs
 from ctcdro.prepare.readers.kaldi import read_kaldi

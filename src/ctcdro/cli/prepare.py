@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ..prepare.prepare import CorpusEntry, Dropped
+    from ..prepare.entries import CorpusEntry, Dropped
 
 prepare = typer.Typer(
     no_args_is_help=True,
@@ -300,7 +300,7 @@ def synthetic(
     The same command gives the same bytes. Stopped, it goes on where it was.
     """
     from ..prepare.prepare import PreparedDataset
-    from ..prepare.statistics import by_language
+    from ..prepare.statistics import statistics_by_language
     from ..synthetic.corpus import make_corpus
     from ..synthetic.spec import DEMO_SPECS, SpeechSpec
     from .console import dataset_shown, progress
@@ -315,7 +315,7 @@ def synthetic(
         manifests = make_corpus(out, specs, seed, num_workers, overwrite, track=progress)
     except RuntimeError as error:  # of eSpeak NG
         raise ValueError(str(error)) from error
-    statistics = {split: by_language(manifest) for split, manifest in manifests.items()}
+    statistics = {split: statistics_by_language(manifest) for split, manifest in manifests.items()}
     dataset_shown(PreparedDataset(out, statistics, {}, []))
 
 

@@ -43,6 +43,19 @@ def resolve_audio_path(path: str, folder: PathLike) -> str:
     return resolved
 
 
+def find_listed_audio(path: str, folder: PathLike) -> str:
+    """The path of an audio file that a corpus list in `folder` names: relative to it, or to the working directory.
+
+    Raises:
+        ValueError: if the list may not name it.
+    """
+    resolved = resolve_audio_path(path, folder)
+    if os.path.isabs(path) or os.path.exists(resolved) or not os.path.exists(path):
+        return resolved
+    resolve_audio_path(os.path.abspath(path), folder)  # may reject it
+    return path
+
+
 def escapes_folder(path: str) -> bool:
     """Whether a path leads out of the folder that it is taken to be in.
 

@@ -24,7 +24,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..prepare.prepare import refuse_other_dataset, write_dataset
+from ..prepare.dataset_folder import refuse_other_dataset, write_dataset
 from ..runtime.progress import Track, untracked
 from ..speech.manifest import Manifest
 from ..speech.utterance import Utterance

@@ -1,14 +1,14 @@
-"""ML-SUPERB 2.0, as unpacked from its archive, or as its copy for the library `datasets`.
+"""ML-SUPERB 2.0, unpacked from its archive, or as its copy for the library `datasets`.
 
-On disk, a folder for each corpus and language:
+On disk there is one folder per corpus and language:
 
     commonvoice/ces/wav/cv_ces_000001.wav
     commonvoice/ces/transcript_1h_train.txt      or transcript_10min_train.txt
     commonvoice/ces/transcript_10min_dev.txt
     commonvoice/ces/transcript_10min_test.txt
 
-The lines of transcripts are read as the benchmark's recipe reads them: an id, a field that says nothing here, and the
-text, with spaces or tabs between.
+Transcript lines are read as in the benchmark's recipe: an id, an ignored field, and the text, separated by spaces or
+tabs.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from typing import Literal
 
 from ...storage.lines import numbered_lines
 from ...storage.paths import PathLike, escapes_folder
-from ..prepare import CORPUS_NOT_THERE, SPLITS, CorpusEntry, Dropped
+from ..entries import MISSING_CORPUS, SPLITS, CorpusEntry, Dropped
 from .huggingface import Columns, read_huggingface
 from .ml_superb_sets import FEW_SHOT, Pair
 
-# The authors' preparation leaves out what is longer, from training and development data; test data stay whole.
+# The authors drop longer utterances from training and development data, but not from test data.
 MAX_DURATION = {"train": 20.0, "dev": 20.0}
 
 Reserved = Literal["few-shot", "all", "none"]
 
 _FOLDERS = {"googlei18n": ("googlei18n_tts", "googlei18n_asr")}
 
-# Two corpora have Japanese twice, `jpn` and as it was before words were separated, `org_jpn`; it is one language.
+# Two corpora have Japanese twice: `jpn`, and `org_jpn` from before words were separated. It is one language.
 _LANGUAGE_FOLDERS = {"jpn": ("jpn", "org_jpn")}
 
-# The ids of the benchmark begin with these where the folder is called otherwise.
+# Prefixes of ids that differ from the name of the corpus folder.
 _CORPUS_OF_PREFIX = {
     "cv": "commonvoice",
     "googlei18n-asr": "googlei18n_asr",
@@ -43,7 +43,7 @@ _CORPUS_OF_PREFIX = {
 
 
 def find_pairs(root: PathLike) -> tuple[Pair, ...]:
-    """All (language, corpus) that are on disk."""
+    """All (language, corpus) on disk."""
     found = (path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt"))
     return tuple(sorted({(folder.name.removeprefix("org_"), folder.parent.name) for folder in found}))
 
@@ -55,26 +55,25 @@ def read_ml_superb(
     reserved: Reserved = "few-shot",
     skip_missing: bool = False,
 ) -> Iterator[CorpusEntry | Dropped]:
-    """The utterances of those languages and corpora.
+    """Reads languages and corpora of the benchmark.
 
     Args:
-        root: the folder of the corpora.
-        pairs: of language and corpus, as those of `ml_superb_sets.SETS`.
-        train: which of the two training sets.
-        reserved: what of the training data of the 20 languages that the benchmark reserves: its five utterances each,
-            all, or none.
-        skip_missing: leave out pairs that are not on disk.
+        root: folder of the corpora.
+        pairs: languages and corpora, such as those of `ml_superb_sets.SETS`.
+        train: which of the two training sets to read.
+        reserved: training data of the 20 reserved languages: the benchmark's five utterances each, all, or none.
+        skip_missing: whether to skip pairs that are not on disk.
 
     Raises:
-        ValueError: if a pair or one of its transcripts is not there.
+        ValueError: if a pair or one of its transcripts is missing.
     """
     folders = []
     for pair in pairs:
         found = _folders_of(Path(root), pair)
         if not found and not skip_missing:
-            raise ValueError(_not_there(Path(root), pair))
+            raise ValueError(_explain_missing(Path(root), pair))
         if not found:
-            yield Dropped("train", pair[0], str(root), CORPUS_NOT_THERE, ":".join(pair))
+            yield Dropped("train", pair[0], str(root), MISSING_CORPUS, ":".join(pair))
         folders += found
     for language, folder in folders:
         for split in SPLITS:
@@ -90,9 +89,9 @@ def read_ml_superb_copy(
     reserved: Reserved = "few-shot",
     skip_missing: bool = False,
 ) -> Iterator[CorpusEntry | Dropped]:
-    """The utterances of the benchmark's copy for `datasets` (hub name or folder); their audio is written below `out`.
+    """Reads the benchmark's copy for `datasets` (hub name or folder), and writes its audio to `out`.
 
-    Its texts begin with the language, as in "[ces] ahoj"; corpora are known by the ids.
+    Its texts begin with the language, as in "[ces] ahoj"; the ids identify the corpora.
     """
     wanted = None if pairs is None else {(language, folder) for language, corpus in pairs for folder in _names(corpus)}
     found: set[Pair] = set()
@@ -107,12 +106,12 @@ def read_ml_superb_copy(
     for language, corpus in pairs or []:
         if not any((language, folder) in found for folder in _names(corpus)):
             if not skip_missing:
-                raise ValueError(f"{name}: nothing of {language}:{corpus} in it; --skip-missing leaves it out.")
-            yield Dropped("train", language, name, CORPUS_NOT_THERE, f"{language}:{corpus}")
+                raise ValueError(f"{name}: no data for {language}:{corpus}. Skip it with --skip-missing.")
+            yield Dropped("train", language, name, MISSING_CORPUS, f"{language}:{corpus}")
 
 
 def corpus_of(id: str) -> str:
-    """The folder of an utterance's corpus.
+    """The corpus folder of an utterance.
 
     Example:
         >>> corpus_of("cv_ces_000012"), corpus_of("fleurs_cmn_000001")
@@ -134,21 +133,20 @@ def _folders_of(root: Path, pair: Pair) -> list[tuple[str, Path]]:
     return found[:1] if corpus not in _FOLDERS else found
 
 
-def _not_there(root: Path, pair: Pair) -> str:
+def _explain_missing(root: Path, pair: Pair) -> str:
     language, corpus = pair
     pairs = find_pairs(root)
     if not pairs:
-        return f"{root}: no corpora in it; expected folders such as {root / 'commonvoice' / 'ces'}, with transcripts."
-    there = sorted(f"{one}:{other}" for one, other in pairs if one == language)
+        return f"{root}: no corpora in it; expected folders such as {root / 'commonvoice' / 'ces'} with transcripts."
+    available = ", ".join(sorted(f"{other}:{name}" for other, name in pairs if other == language)) or "nothing"
     return (
-        f"{root / _names(corpus)[0] / language} is not there, the folder of {language}:{corpus} (of {language} there "
-        f"is {', '.join(there) or 'nothing'}). Name the corpora with --pairs, or leave out what is missing with "
-        f"--skip-missing."
+        f"{root / _names(corpus)[0] / language}: no such folder for {language}:{corpus} (found for {language}: "
+        f"{available}). Specify the corpora with --pairs, or skip missing ones with --skip-missing."
     )
 
 
 def _keeps(language: str, split: str, reserved: Reserved) -> Callable[[str], bool]:
-    """Tells by its id whether an utterance is taken."""
+    """Whether to read an utterance, by its id."""
     if split != "train" or language not in FEW_SHOT or reserved == "all":
         return lambda id: True
     chosen = FEW_SHOT[language] if reserved == "few-shot" else frozenset()
@@ -166,7 +164,7 @@ def _as_on_disk(item: CorpusEntry | Dropped) -> CorpusEntry | Dropped:
 def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iterator[CorpusEntry | Dropped]:
     path = folder / name
     if not path.is_file():
-        raise ValueError(f"{path} is not there; expected the transcripts of ML-SUPERB 2.0.")
+        raise ValueError(f"{path}: no such file; expected the transcripts of ML-SUPERB 2.0.")
     for number, line in numbered_lines(path):
         id, *rest = line.split(maxsplit=2)
         if escapes_folder(id):
