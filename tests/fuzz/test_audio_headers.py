@@ -140,16 +140,16 @@ def test_a_flac_file_that_promises_more_than_it_holds_takes_no_memory(tmp_path, 
 
 @pytest.mark.parametrize("num_samples", [None, 0])
 def test_a_file_packed_a_thousandfold_is_not_unpacked_whole(tmp_path, monkeypatch, num_samples):
-    monkeypatch.setattr(audio, "MOST_SAMPLES", 10 * RATE)
-    monkeypatch.setattr(audio, "SAMPLES_AT_A_TIME", RATE)
+    monkeypatch.setattr(audio, "MAX_SAMPLES", 10 * RATE)
+    monkeypatch.setattr(audio, "SAMPLES_PER_READ", RATE)
     path = tmp_path / "a.flac"
     soundfile.write(path, np.zeros(20 * RATE, np.int16), RATE)
     if num_samples is not None:  # 0 says that the number is not known
         path.write_bytes(promising(path.read_bytes(), num_samples))
-    with pytest.raises(AudioError, match=r"a\.flac: more than 10 s to be read at once"):
+    with pytest.raises(AudioError, match=r"a\.flac: more than 10 s to read at once"):
         read_audio(path)
     assert len(read_audio(path, offset=15.0, duration=5.0)) == 5 * RATE
-    with pytest.raises(AudioError, match=r"a\.flac: more than 5 s to be read at once"):
+    with pytest.raises(AudioError, match=r"a\.flac: more than 5 s to read at once"):
         read_audio(path, duration=8.0, sample_rate=2 * RATE)
 
 

@@ -6,7 +6,7 @@ import pytest
 from layouts import SPLITS, MLSuperb, Spoken, write_lines
 
 from ctcdro.prepare.prepare import prepare
-from ctcdro.prepare.readers.ml_superb import MAX_DURATION, find_pairs, read_ml_superb, read_ml_superb_copy
+from ctcdro.prepare.readers.ml_superb import find_pairs, read_ml_superb, read_ml_superb_copy
 from ctcdro.prepare.readers.ml_superb_sets import FEW_SHOT, SETS, parse_pairs
 
 CV, FLEURS, MSD, VF, VP, MLS = "commonvoice", "fleurs", "M-AILABS", "voxforge", "voxpopuli", "mls"
@@ -119,7 +119,11 @@ def test_long_utterances_are_left_out_of_training_and_dev_but_not_of_test(tmp_pa
     spoken += [Spoken("train", "ces", "cv_ces_short", "ahoj", seconds=20.0)]
     MLSuperb().write(tmp_path, spoken)
     done = prepare(
-        read_ml_superb(tmp_path, [("ces", CV)]), tmp_path / "out", {}, max_duration=MAX_DURATION, strict=True
+        read_ml_superb(tmp_path, [("ces", CV)]),
+        tmp_path / "out",
+        {},
+        max_duration={"train": 20.0, "dev": 20.0},
+        strict=True,
     )
     assert [one.id for one in done.manifests["train"]] == ["cv_ces_short"]
     assert [(one.split, one.reason) for one in done.dropped] == [("train", "too long"), ("dev", "too long")]

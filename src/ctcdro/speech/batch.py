@@ -15,6 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .vocabulary import Vocabulary
+
 
 @dataclass(frozen=True)
 class LoadedUtterance:
@@ -55,6 +57,11 @@ class Batch(NamedTuple):
     """(B,) int64, position of each utterance in the manifest."""
     skipped: list[str]
     """The error of each utterance that was skipped."""
+
+    @property
+    def num_characters(self) -> Tensor:
+        """(B,) int64, labels of each utterance without its language token."""
+        return (self.num_labels - Vocabulary.num_language_tokens).clamp(min=0)
 
     @property
     def num_utterances(self) -> int:

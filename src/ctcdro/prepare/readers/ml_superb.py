@@ -24,9 +24,6 @@ from ..entries import MISSING_CORPUS, SPLITS, CorpusEntry, Dropped
 from .huggingface import Columns, read_huggingface
 from .ml_superb_sets import FEW_SHOT, Pair
 
-# The authors drop longer utterances from training and development data, but not from test data.
-MAX_DURATION = {"train": 20.0, "dev": 20.0}
-
 Reserved = Literal["few-shot", "all", "none"]
 
 _FOLDERS = {"googlei18n": ("googlei18n_tts", "googlei18n_asr")}
