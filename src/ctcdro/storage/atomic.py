@@ -39,9 +39,7 @@ def atomic_write_many(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
     names = [(_unfinished(path), Path(path)) for path in paths]
     try:
         with ExitStack() as stack:
-            files = [
-                stack.enter_context(open(unfinished, "w", encoding="utf-8", newline="\n")) for unfinished, _ in names
-            ]
+            files = [stack.enter_context(_open_text(unfinished)) for unfinished, _ in names]
             yield files
             wanted = [name for name, file in zip(names, files, strict=True) if not file.closed]
         for unfinished, _ in wanted:  # reports a full disk before any file is renamed
@@ -107,6 +105,10 @@ def flush_to_disk(path: PathLike) -> None:
 def _unfinished(path: PathLike) -> Path:
     path = Path(path)
     return path.with_name(f".{path.name}.{uuid4().hex}{UNFINISHED}")  # process ids may be equal on two machines
+
+
+def _open_text(path: Path) -> IO[str]:
+    return open(path, "w", encoding="utf-8", newline="\n")
 
 
 def _remove(path: Path) -> None:

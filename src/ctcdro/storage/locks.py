@@ -59,20 +59,33 @@ def is_locked(folder: PathLike) -> bool:
 def _lock(folder: Path, wait: bool) -> Iterator[None]:
     path = folder / LOCK
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _open(path, os.O_RDWR | os.O_CREAT) as file:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = _open(path, os.O_RDWR | os.O_CREAT)
+        except (FileExistsError, FileNotFoundError):
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise
+            continue  # the last holder failed and removed the folder
+        with file:
             if not _acquire(file, wait):
                 raise ValueError(
                     f"{folder}: another process is writing to this folder. Wait until it ends, or choose another one."
                 )
-            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), os.lstat(path)):
-                continue  # the last holder failed and removed the folder
+            if not _is_same_file(file, path):
+                continue  # removed as well
             _held.add(file)
             try:
                 yield
             finally:
                 _held.discard(file)
             return
+
+
+def _is_same_file(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _open(path: Path, flags: int) -> IO[bytes]:
