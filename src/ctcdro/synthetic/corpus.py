@@ -86,7 +86,7 @@ def make_corpus(
     _check_packages()
     folder = Path(os.path.abspath(out))
     about = {"reader": "synthetic", "seed": seed, "recipes": {name: asdict(specs[name]) for name in languages}}
-    with lock_folder(folder), Pool(num_workers or _num_processors()) as pool:
+    with lock_folder(folder), Pool(num_workers or _num_cores()) as pool:
         refuse_other_dataset(folder, about, overwrite)
         sentences = plan(specs, seed, pool)
         jobs = {key: _job(key, sentence, specs[key[0]], seed, folder) for key, sentence in sentences.items()}
@@ -132,10 +132,8 @@ def _render(jobs: Mapping[Key, SpeakJob], pool: Pool, track: Track) -> dict[Key,
     existing = {key: num_samples(Path(str(job.path))) for key, job in jobs.items()}
     lengths = {key: length for key, length in existing.items() if length}
     missing = [key for key in jobs if key not in lengths]
-    answers = pool.run([jobs[key] for key in missing])
-    for number, length in track(answers, "synthesizing speech", len(missing)):
-        lengths[missing[number]] = length
-    return lengths
+    answers = track(pool.run([jobs[key] for key in missing]), "synthesizing speech", len(missing))
+    return lengths | dict(zip(missing, answers, strict=True))
 
 
 def _utterance(key: Key, sentence: Sentence, job: SpeakJob, length: int, out: PathLike) -> Utterance:
@@ -151,5 +149,5 @@ def _utterance(key: Key, sentence: Sentence, job: SpeakJob, length: int, out: Pa
     )
 
 
-def _num_processors() -> int:
+def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -18,19 +18,19 @@ import gc
 import io
 import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
 import tempfile
 import wave
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -69,13 +69,16 @@ class SpeakJob:
     """Absolute path of the file to write, or None."""
 
 
+Job: TypeAlias = ReadJob | SpeakJob
+
+
 class Pool:
     """Worker processes, as a context manager.
 
     Example:
         >>> with Pool(num_workers=1) as pool:
-        ...     answers = dict(pool.run([ReadJob("cs", ["den"]), SpeakJob("cs", "dobrý den", rate=120, pitch=50)]))
-        >>> answers[0], 8000 < answers[1] < 24000
+        ...     phonemes, length = pool.run([ReadJob("cs", ["den"]), SpeakJob("cs", "dobrý den", rate=120, pitch=50)])
+        >>> phonemes, 8000 < length < 24000
         (['dˈen'], True)
     """
 
@@ -93,26 +96,25 @@ class Pool:
         for worker in self._workers:
             worker.close(at_once=error is not None)
 
-    def run(self, jobs: Sequence[ReadJob | SpeakJob]) -> Iterator[tuple[int, Any]]:
-        """Yields the number of each job and its answer, in any order. Finish the iteration before the next call.
+    def run(self, jobs: Sequence[Job]) -> Iterator[Any]:
+        """Yields the answers, in the order of the jobs.
 
         Raises:
             RuntimeError: names voice and text if eSpeak NG fails or a worker dies.
         """
-        waiting = deque(enumerate(jobs))
-        with selectors.DefaultSelector() as selector:
-            for worker in self._workers:
-                selector.register(worker.answers, selectors.EVENT_READ, worker)
-                if waiting:
-                    worker.send(*waiting.popleft())
-            # A worker has one job at a time, so it is reading whenever a job is written to it: pipes cannot fill up at
-            # both ends.
-            while any(worker.pending for worker in self._workers):
-                for key, _ in selector.select():
-                    for number, answer in key.data.receive():
-                        if waiting:
-                            key.data.send(*waiting.popleft())
-                        yield number, answer
+        idle: SimpleQueue[_Worker] = SimpleQueue()
+        for worker in self._workers:
+            idle.put(worker)
+
+        def answer(job: Job) -> Any:
+            worker = idle.get()
+            try:
+                return worker.answer(job)
+            finally:
+                idle.put(worker)
+
+        with ThreadPoolExecutor(len(self._workers)) as threads:
+            yield from threads.map(answer, jobs)
 
 
 class _Worker:
@@ -128,65 +130,49 @@ class _Worker:
             stderr=self._stderr,
             env={**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        assert self._process.stdout is not None
-        self.answers = self._process.stdout
-        self.pending: deque[tuple[int, ReadJob | SpeakJob]] = deque()
-        self._unread = b""
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def send(self, number: int, job: ReadJob | SpeakJob) -> None:
         assert self._process.stdin is not None
-        self.pending.append((number, job))
+        assert self._process.stdout is not None
+        self._jobs, self._answers = self._process.stdin, self._process.stdout
+        self.pid = self._process.pid
+
+    def answer(self, job: Job) -> Any:
         try:
-            self._process.stdin.write(json.dumps([type(job).__name__, asdict(job)]).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise self._death() from error
+            self._jobs.write(json.dumps([type(job).__name__, asdict(job)]).encode() + b"\n")
+            self._jobs.flush()
+            line = self._answers.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            raise self._death(job)
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"Cannot render {_describe(job)}: {answer['error']}.")
+        return answer["result"]
 
-    def receive(self) -> Iterator[tuple[int, Any]]:
-        received = os.read(self.answers.fileno(), 1 << 16)
-        if not received:
-            raise self._death()
-        *lines, self._unread = (self._unread + received).split(b"\n")
-        for line in lines:
-            number, job = self.pending.popleft()
-            answer = json.loads(line)
-            if "error" in answer:
-                raise RuntimeError(f"Cannot render {_describe(job)}: {answer['error']}.")
-            yield number, answer["result"]
-
-    def _death(self) -> RuntimeError:
+    def _death(self, job: Job) -> RuntimeError:
         status = self._process.wait()
+        ending = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         self._stderr.seek(0)
         messages = self._stderr.read().decode(errors="replace").strip().splitlines()
-        job = f" at {_describe(self.pending[0][1])}" if self.pending else ""
         return RuntimeError(
-            f"A worker that renders speech died{job} ({_describe_status(status)}"
-            f"{': ' + messages[-1] if messages else ''}). Run the same command again to resume."
+            f"A worker died while rendering {_describe(job)} ({': '.join([ending, *messages[-1:]])}). Run the same "
+            "command again to resume."
         )
 
     def close(self, at_once: bool) -> None:
-        assert self._process.stdin is not None
         with suppress(BrokenPipeError):
-            self._process.stdin.close()  # the worker ends at the end of its input
+            self._jobs.close()  # the worker ends at the end of its input
         try:
             self._process.wait(timeout=0.5 if at_once else TIME_LIMIT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self.answers.close()
+        self._answers.close()
         self._stderr.close()
 
 
-def _describe(job: ReadJob | SpeakJob) -> str:
+def _describe(job: Job) -> str:
     return f"{job.text!r} by voice {job.voice}" if isinstance(job, SpeakJob) else f"words by voice {job.voice}"
-
-
-def _describe_status(status: int) -> str:
-    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
 
 def work() -> None:
@@ -203,7 +189,7 @@ def work() -> None:
             answers.flush()
 
 
-def _answer(espeak: ESpeak, job: ReadJob | SpeakJob) -> dict[str, Any]:
+def _answer(espeak: ESpeak, job: Job) -> dict[str, Any]:
     try:
         if isinstance(job, ReadJob):
             return {"result": json.loads(in_fork(lambda: _read(espeak, job)))}

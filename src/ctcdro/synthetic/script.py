@@ -103,12 +103,13 @@ def readable_words(specs: Mapping[str, SpeechSpec], pool: Pool) -> dict[str, lis
     languages = sorted(specs)
     candidates = [frequent_words(language)[: 4 * specs[language].num_words + 100] for language in languages]
     jobs = [ReadJob(find_language(code).voice, words) for code, words in zip(languages, candidates, strict=True)]
-    readings = dict(pool.run(jobs))
     readable = {}
-    for number, code in enumerate(languages):
-        pairs = zip(candidates[number], readings[number], strict=True)
-        words = [Word(word, num_sounds(said)) for word, said in pairs if is_read_well(said, find_language(code))]
-        readable[code] = words[: specs[code].num_words]
+    for code, words, readings in zip(languages, candidates, pool.run(jobs), strict=True):
+        pairs = zip(words, readings, strict=True)
+        good = [
+            Word(word, num_sounds(reading)) for word, reading in pairs if is_read_well(reading, find_language(code))
+        ]
+        readable[code] = good[: specs[code].num_words]
     return readable
 
 
@@ -156,7 +157,7 @@ def _measure(
             places = [rng.integers(len(words[language]), size=1 + number % 8) for number in range(NUM_MEASURED)]
             texts[speaker] = [[words[language][place] for place in some] for some in places]
     jobs = [speaker.say([word.text for word in text]) for speaker, said in texts.items() for text in said]
-    lengths = np.array([length for _, length in sorted(pool.run(jobs))]).reshape(-1, NUM_MEASURED)
+    lengths = np.array(list(pool.run(jobs))).reshape(-1, NUM_MEASURED)
     fits = {}
     for (speaker, said), length in zip(texts.items(), lengths, strict=True):
         known = np.array([[1.0, len(text), sum(word.num_sounds for word in text)] for text in said])
