@@ -105,10 +105,9 @@ class DatasetIndex:
         """Lines without group, by the reason."""
         self.characters: set[str] = set()
         """Characters of the training texts that can be labels."""
-        self.held_out_texts: set[bytes] = set()
-        self.held_out_audio: set[bytes] = set()
-        self.ids = DuplicateKeys()
-        self.files = DuplicateKeys()
+        self.held_out: set[bytes] = set()
+        """Keys of the texts and audio of dev and test."""
+        self.ids, self.files = DuplicateKeys(), DuplicateKeys()
         self._by = list(by)
 
     def add(self, located: LocatedUtterance) -> None:
@@ -120,11 +119,10 @@ class DatasetIndex:
         if split == "train":
             self.characters.update(filter(can_be_character, set(utterance.text) - self.characters))
         else:
-            self.held_out_texts.add(text_key(utterance))
-            self.held_out_audio.add(audio_key(utterance))
+            self.held_out |= {text_key(utterance), audio_key(utterance)}
         self.files.add(file_key(utterance))
-        if utterance.id is not None:
-            self.ids.add(digest(utterance.id))
+        if (key := id_key(utterance)) is not None:
+            self.ids.add(key)
 
     def _add_group(self, located: LocatedUtterance) -> None:
         utterance, split, where = located
@@ -161,16 +159,17 @@ class DatasetIndex:
 
 
 def text_key(utterance: Utterance) -> bytes:
-    """Identifies the text in its language."""
-    return digest(f"{utterance.lang} {utterance.text}")  # languages have no spaces
+    return digest(f"text {utterance.lang} {utterance.text}")  # languages have no spaces
 
 
 def audio_key(utterance: Utterance) -> bytes:
-    """Identifies the file and the offset."""
     # Adding zero turns -0.0 into 0.0.
-    return digest(f"{utterance.offset + 0.0!r} {os.path.normpath(utterance.audio_filepath)}")
+    return digest(f"audio {utterance.offset + 0.0!r} {os.path.normpath(utterance.audio_filepath)}")
 
 
 def file_key(utterance: Utterance) -> bytes:
-    """Identifies the file."""
-    return digest(os.path.normpath(utterance.audio_filepath))
+    return digest(f"file {os.path.normpath(utterance.audio_filepath)}")
+
+
+def id_key(utterance: Utterance) -> bytes | None:
+    return None if utterance.id is None else digest(f"id {utterance.id}")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
-from ..prepare.duplicates import digest
 from ..speech.audio import MIN_DURATION
 from ..speech.normalization import BIDI_CONTROLS
 from ..speech.vocabulary import Vocabulary, can_be_character, frames_needed
 from ..storage.json_fields import MAX_SECONDS
 from .findings import Finding, Findings, Severity
-from .index import DatasetIndex, FirstAndCount, LocatedUtterance, SplitManifest, audio_key, text_key
+from .index import DatasetIndex, FirstAndCount, LocatedUtterance, SplitManifest, audio_key, id_key, text_key
 
 # An utterance outside these multiples of the typical duration of its text probably has the wrong text. None of 10,800
 # recorded and synthetic utterances in 14 languages was.
@@ -26,13 +25,13 @@ MAX_NAMED = 20
 def check_texts(manifests: Iterable[SplitManifest], index: DatasetIndex, frame_rate: float, findings: Findings) -> None:
     """Checks the transcripts of all splits, one after the other."""
     vocabulary = Vocabulary(index.languages, index.characters)
-    duplicates = _Duplicates(index, findings)
+    first: dict[bytes, tuple[str, str]] = {}
     for manifest in manifests:
         unseen: dict[str, set[str]] = defaultdict(set)
         lines: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
         for located in manifest.read():
             _check_characters(located, findings)
-            duplicates.check(located)
+            _check_duplicates(located, index, first, findings)
             _check_length(located, vocabulary, frame_rate, findings)
             _check_rate(located, index, findings)
             language = located.utterance.lang
@@ -62,34 +61,25 @@ def _check_characters(located: LocatedUtterance, findings: Findings) -> None:
         findings.warning("bidirectional control character", located.where, detail)
 
 
-class _Duplicates:
-    """Texts and audio of dev and test that are in an earlier split too, and ids that are not unique."""
+def _check_duplicates(
+    located: LocatedUtterance, index: DatasetIndex, first: dict[bytes, tuple[str, str]], findings: Findings
+) -> None:
+    """Reports texts and audio that are in an earlier split too, and ids that are not unique.
 
-    def __init__(self, index: DatasetIndex, findings: Findings) -> None:
-        self._index = index
-        self._findings = findings
-        self._texts: dict[bytes, tuple[str, str]] = {}
-        self._audio: dict[bytes, tuple[str, str]] = {}
-        self._ids: dict[bytes, tuple[str, str]] = {}
-
-    def check(self, located: LocatedUtterance) -> None:
-        utterance, split, where = located
-        index, here = self._index, (split, where)
-        if (key := text_key(utterance)) in index.held_out_texts:
-            first = self._texts.setdefault(key, here)
-            if first[0] != split:
-                self._report("same text in two splits", where, f"{utterance.text!r:.60}", first[1])
-        if (key := audio_key(utterance)) in index.held_out_audio:
-            first = self._audio.setdefault(key, here)
-            if first[0] != split:
-                self._report("same audio in two splits", where, os.path.normpath(utterance.audio_filepath), first[1])
-        if utterance.id is not None and (key := digest(utterance.id)) in index.ids:
-            first = self._ids.setdefault(key, here)
-            if first != here:
-                self._report("duplicate id", where, f"{utterance.id!r:.60}", first[1])
-
-    def _report(self, kind: str, where: str, what: str, first: str) -> None:
-        self._findings.warning(kind, where, f"{what} is also at {first}")
+    Args:
+        first: split and line where each key occurred first; it is filled here.
+    """
+    utterance, split, where = located
+    keys: list[tuple[str, bytes | None, Container[bytes], str]] = [
+        ("same text in two splits", text_key(utterance), index.held_out, f"{utterance.text!r:.60}"),
+        ("same audio in two splits", audio_key(utterance), index.held_out, os.path.normpath(utterance.audio_filepath)),
+        ("duplicate id", id_key(utterance), index.ids, f"{utterance.id!r:.60}"),
+    ]
+    for kind, key, candidates, value in keys:
+        if key is not None and key in candidates:
+            first_split, first_where = first.setdefault(key, (split, where))
+            if first_where != where and (first_split != split or kind == "duplicate id"):
+                findings.warning(kind, where, f"{value} is also at {first_where}")
 
 
 def _check_length(located: LocatedUtterance, vocabulary: Vocabulary, frame_rate: float, findings: Findings) -> None:
