@@ -36,7 +36,8 @@ LINES = st.one_of(damaged(MANIFEST), altered(UTTERANCE).map(lambda record: VALID
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lists")
     write_audio(folder / "a.wav", 1.0)
-    return folder
+    yield folder
+    assert not [name for name in os.listdir(folder) if name.startswith(".")], "temporary files are left"
 
 
 @given(LINES)
@@ -203,7 +204,3 @@ def test_references_and_hypotheses(folder, form, data):
     hypotheses = is_told(lambda: read_hypotheses(path), path)
     if references and hypotheses:
         write_predictions(folder / "copy.jsonl", is_told(lambda: match(references, hypotheses), path) or [])
-
-
-def test_no_fuzzed_list_has_left_anything_behind(folder):
-    assert not [name for name in os.listdir(folder) if name.startswith(".")]

@@ -67,10 +67,10 @@ def test_every_format_and_rate_gives_the_tone_that_was_written(tmp_path, kind, r
     assert error < (0.02 if kind in LOSSLESS else 0.2)
 
 
-@pytest.mark.parametrize("kind", LOSSLESS)
-def test_lossless_samples_are_those_of_the_file(tmp_path, kind):
-    path = write(tmp_path / "a", tone(5000, SAMPLE_RATE), kind=kind)
-    np.testing.assert_array_equal(read_audio(path), soundfile.read(path, dtype="float32")[0])
+def test_lossless_samples_are_those_of_the_file(tmp_path):
+    for kind in LOSSLESS:
+        path = write(tmp_path / kind, tone(5000, SAMPLE_RATE), kind=kind)
+        np.testing.assert_array_equal(read_audio(path), soundfile.read(path, dtype="float32")[0])
 
 
 @pytest.mark.parametrize("num_channels", [2, 6])
@@ -97,7 +97,7 @@ def test_another_sample_rate_may_be_asked_for(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "largest_difference"),
-    [*((kind, 0.0) for kind in LOSSLESS), ("vorbis", 0.0), ("mp3", 1e-6), ("opus", 5e-3)],
+    [("wav", 0.0), ("flac", 0.0), ("vorbis", 0.0), ("mp3", 1e-6), ("opus", 5e-3)],
 )
 def test_a_stretch_is_a_slice_of_the_whole(tmp_path, kind, largest_difference):
     rng = np.random.default_rng(1)

@@ -152,11 +152,11 @@ def test_numbers_of_numpy_and_paths_are_taken(tmp_path):
     ("call", "message"),
     [
         (lambda manifest: manifest.groups(""), "`by` must name at least one field"),
-        (lambda manifest: manifest.groups([]), "`by` must name at least one field"),
         (
             lambda manifest: manifest.groups(names=["ces", "ces"]),
             "`names` must be different from each other; got ces, ces",
         ),
+        (lambda manifest: Utterance("a\udcff.wav", 1.0, "", "ces"), "`audio_filepath` must be text that UTF-8 can"),
         (lambda manifest: Manifest("train.jsonl"), r"read a file with `Manifest.read\('train.jsonl'\)`"),
         (
             lambda manifest: Utterance("a", 1.0, "", "ces", extra={"lang": "deu"}),

@@ -279,13 +279,13 @@ def synthetic(
     chosen = _split(languages)
     specs = parse_speech_specs(
         DEMO_SPECS if chosen is None else dict.fromkeys(chosen, SpeechSpec()),
-        minutes=[minutes] if minutes else [],
-        duration=duration or [],
-        rate=rate or [],
-        words=words or [],
-        speakers=speakers or [],
-        noise=noise or [],
-        room=room or [],
+        minutes=[minutes] if minutes else None,
+        duration=duration,
+        rate=rate,
+        words=words,
+        speakers=speakers,
+        noise=noise,
+        room=room,
     )
     try:
         manifests = make_corpus(out, specs, seed, num_workers, overwrite, track=progress)

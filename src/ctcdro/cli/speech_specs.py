@@ -45,7 +45,7 @@ _OPTIONS = {
 }
 
 
-def parse_speech_specs(specs: Mapping[str, SpeechSpec], **options: Sequence[str]) -> dict[str, SpeechSpec]:
+def parse_speech_specs(specs: Mapping[str, SpeechSpec], **options: Sequence[str] | None) -> dict[str, SpeechSpec]:
     """Changes specs by options: a value is for all languages, one after `cmn=` for that language.
 
     Example:
@@ -59,7 +59,7 @@ def parse_speech_specs(specs: Mapping[str, SpeechSpec], **options: Sequence[str]
     """
     changes: dict[str, dict[str, Any]] = {language: {} for language in specs}
     for name, arguments in options.items():
-        for argument in arguments:
+        for argument in arguments or ():
             language, sign, text = argument.rpartition("=")
             if sign and language not in specs:
                 raise ValueError(f"--{name} {argument}: no language {language} (expected one of {', '.join(specs)}).")
