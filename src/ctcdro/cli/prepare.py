@@ -233,7 +233,7 @@ def huggingface(
     from ..prepare.readers.huggingface import Columns, read_huggingface
 
     columns = Columns(audio_column, text_column, language_column, id_column, speaker_column)
-    splits = {ours: theirs for ours, theirs in (("train", train), ("dev", dev), ("test", test)) if theirs}
+    splits = {split: source for split, source in (("train", train), ("dev", dev), ("test", test)) if source}
     about = {"reader": "huggingface", "name": name, "config": config, "splits": splits, "lang": lang, "corpus": corpus}
     entries = read_huggingface(name, out, columns, config, splits or None, lang, corpus)
     return entries, {**about, "columns": vars(columns)}

@@ -78,18 +78,18 @@ def language_folders(root: PathLike, languages: Sequence[str] | None) -> list[tu
     """
     root = Path(root)
     folders = [root] if (root / "train.tsv").is_file() else sorted(path.parent for path in root.glob("*/train.tsv"))
-    found = []
+    result = []
     for folder in folders:
         try:
-            found.append((language_code(folder.absolute().name), folder))
+            result.append((language_code(folder.absolute().name), folder))
         except ValueError as error:
             if languages is None:
                 raise ValueError(f"{folder}: the folder must be named after its language: {error}") from error
-    if not found:
+    if not result:
         raise ValueError(f"{root}: no train.tsv in it or in a folder below it; expected one folder per language.")
     if languages is None:
-        return found
-    names = {name for language, folder in found for name in (language, folder.absolute().name)}
+        return result
+    names = {name for language, folder in result for name in (language, folder.absolute().name)}
     if missing := [language for language in languages if language not in names]:
-        raise ValueError(f"{root}: no {', '.join(missing)} (found: {', '.join(language for language, _ in found)}).")
-    return [(language, folder) for language, folder in found if {language, folder.absolute().name} & set(languages)]
+        raise ValueError(f"{root}: no {', '.join(missing)} (found: {', '.join(language for language, _ in result)}).")
+    return [(language, folder) for language, folder in result if {language, folder.absolute().name} & set(languages)]

@@ -114,13 +114,13 @@ class Manifest(Sequence[Utterance]):
             raise ValueError(f'`by` must name at least one field, such as "lang" or "lang,corpus"; got {by}.')
         if names is not None and len(set(names)) != len(names):
             raise ValueError(f"`names` must be different from each other; got {', '.join(names)}.")
-        found = [self._group_name(index, by) for index in range(len(self))]
-        names = sorted(set(found)) if names is None else list(names)
+        groups = [self._group_name(index, by) for index in range(len(self))]
+        names = sorted(set(groups)) if names is None else list(names)
         numbers = {name: number for number, name in enumerate(names)}
-        for index, name in enumerate(found):
+        for index, name in enumerate(groups):
             if name not in numbers:
                 raise ValueError(f"{self.where(index)}: group {name!r} is not among `names` ({', '.join(names)}).")
-        return Groups(names, np.array([numbers[name] for name in found], dtype=np.int64))
+        return Groups(names, np.array([numbers[name] for name in groups], dtype=np.int64))
 
     def _group_name(self, index: int, by: list[str]) -> str:
         try:

@@ -150,26 +150,27 @@ def _measure(
     words: Mapping[str, Sequence[Word]], speakers: Mapping[str, Sequence[Speaker]], pool: Pool
 ) -> dict[Speaker, SpeakerPace]:
     """Renders a few sentences of one to eight words per speaker, and fits their durations."""
-    texts = {}
-    for language, everyone in sorted(speakers.items()):
-        for speaker in everyone:
-            rng = rng_of("pace", speaker.name)
-            places = [rng.integers(len(words[language]), size=1 + number % 8) for number in range(NUM_MEASURED)]
-            texts[speaker] = [[words[language][place] for place in some] for some in places]
-    jobs = [speaker.say([word.text for word in text]) for speaker, said in texts.items() for text in said]
-    lengths = np.array(list(pool.run(jobs))).reshape(-1, NUM_MEASURED)
-    fits = {}
-    for (speaker, said), length in zip(texts.items(), lengths, strict=True):
-        known = np.array([[1.0, len(text), sum(word.num_sounds for word in text)] for text in said])
-        # Rounded, because the last bits may differ between machines, and would change the script.
-        fits[speaker] = np.linalg.lstsq(known, length / SAMPLE_RATE, rcond=None)[0].round(3)
+    pairs = [(language, speaker) for language, everyone in sorted(speakers.items()) for speaker in everyone]
+    trials = [_draw_trials(words[language], speaker) for language, speaker in pairs]
+    jobs = [
+        speaker.say([word.text for word in sentence])
+        for (_, speaker), sentences in zip(pairs, trials, strict=True)
+        for sentence in sentences
+    ]
+    seconds = np.array(list(pool.run(jobs))).reshape(-1, NUM_MEASURED) / SAMPLE_RATE
     paces = {}
-    for language, everyone in speakers.items():
+    for (language, speaker), sentences, durations in zip(pairs, trials, seconds, strict=True):
+        sizes = np.array([[1.0, len(sentence), sum(word.num_sounds for word in sentence)] for sentence in sentences])
+        # Rounded, because the last bits may differ between machines, and would change the script.
+        base, per_word, per_sound = np.linalg.lstsq(sizes, durations, rcond=None)[0].round(3).tolist()
         sounds = np.array([word.num_sounds for word in words[language]])
-        for speaker in everyone:
-            base, per_word, per_sound = fits[speaker].tolist()
-            paces[speaker] = SpeakerPace(base, np.maximum(per_word + per_sound * sounds, SHORTEST_WORD))
+        paces[speaker] = SpeakerPace(base, np.maximum(per_word + per_sound * sounds, SHORTEST_WORD))
     return paces
+
+
+def _draw_trials(words: Sequence[Word], speaker: Speaker) -> list[list[Word]]:
+    rng = rng_of("pace", speaker.name)
+    return [[words[index] for index in rng.integers(len(words), size=1 + n % 8)] for n in range(NUM_MEASURED)]
 
 
 def _new_sentence(
@@ -179,7 +180,7 @@ def _new_sentence(
     for tried in range(NUM_TRIES):
         # There are few sentences of one short word; when they are used up, longer ones are drawn.
         longer = target * (1 + tried / 100)
-        chosen = tuple(words[place] for place in compose(pace.seconds, longer - pace.base, rng))
+        chosen = tuple(words[index] for index in compose(pace.seconds, longer - pace.base, rng))
         text = join(chosen, find_language(language))
         if text not in seen:
             seen.add(text)

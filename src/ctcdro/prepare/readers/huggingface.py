@@ -69,11 +69,11 @@ def read_huggingface(
     if lang is not None:
         columns = replace(columns, language=None)
     parts = _load(name, config)
-    for split, theirs in _choose_splits(name, list(parts), splits).items():
-        where = f"{name}[{theirs}]"
+    for split, source in _choose_splits(name, list(parts), splits).items():
+        where = f"{name}[{source}]"
         remove_leftovers(Path(out, "audio", split))
-        _check_columns(where, parts[theirs].column_names, columns)
-        for number, row in _rows(parts[theirs], columns, split, lang, keep):
+        _check_columns(where, parts[source].column_names, columns)
+        for number, row in _rows(parts[source], columns, split, lang, keep):
             id = _id_of(row, number, columns)
             language = lang or row[columns.language or ""]
             if not isinstance(language, str) or not language:
@@ -115,9 +115,9 @@ def _load(name: str, config: str | None) -> Any:
 
 def _choose_splits(name: str, available: list[str], chosen: Mapping[str, str] | None) -> dict[str, str]:
     if chosen is None:
-        found = {split: [name for name in names if name in available] for split, names in _SPLIT_NAMES.items()}
-        chosen = {split: names[0] for split, names in found.items() if names}
-    missing = [theirs for theirs in chosen.values() if theirs not in available]
+        matches = {split: [name for name in names if name in available] for split, names in _SPLIT_NAMES.items()}
+        chosen = {split: names[0] for split, names in matches.items() if names}
+    missing = [source for source in chosen.values() if source not in available]
     if missing or "train" not in chosen:
         raise ValueError(
             f"{name}: no split {', '.join(missing) or 'train'} (found: {', '.join(available)}). Specify them "

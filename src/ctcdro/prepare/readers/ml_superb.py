@@ -41,8 +41,8 @@ _CORPUS_OF_PREFIX = {
 
 def find_pairs(root: PathLike) -> tuple[Pair, ...]:
     """All (language, corpus) on disk."""
-    found = (path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt"))
-    return tuple(sorted({(folder.name.removeprefix("org_"), folder.parent.name) for folder in found}))
+    folders = (path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt"))
+    return tuple(sorted({(folder.name.removeprefix("org_"), folder.parent.name) for folder in folders}))
 
 
 def read_ml_superb(
@@ -66,12 +66,12 @@ def read_ml_superb(
     """
     folders = []
     for pair in pairs:
-        found = _folders_of(Path(root), pair)
-        if not found and not skip_missing:
+        pair_folders = _folders_of(Path(root), pair)
+        if not pair_folders and not skip_missing:
             raise ValueError(_explain_missing(Path(root), pair))
-        if not found:
+        if not pair_folders:
             yield Dropped("train", pair[0], str(root), MISSING_CORPUS, ":".join(pair))
-        folders += found
+        folders += pair_folders
     for language, folder in folders:
         for split in SPLITS:
             name = f"transcript_{train}_train.txt" if split == "train" else f"transcript_10min_{split}.txt"
@@ -91,17 +91,17 @@ def read_ml_superb_copy(
     Its texts begin with the language, as in "[ces] ahoj"; the ids identify the corpora.
     """
     wanted = None if pairs is None else {(language, folder) for language, corpus in pairs for folder in _names(corpus)}
-    found: set[Pair] = set()
+    available: set[Pair] = set()
 
     def keep(split: str, id: str, language: str | None) -> bool:
         language = (language or "").removeprefix("org_")
-        found.add((language, corpus_of(id)))
+        available.add((language, corpus_of(id)))
         return (wanted is None or (language, corpus_of(id)) in wanted) and _keeps(language, split, reserved)(id)
 
     for item in read_huggingface(name, out, Columns(id="id", language="language"), keep=keep):
         yield _as_on_disk(item)
     for language, corpus in pairs or []:
-        if not any((language, folder) in found for folder in _names(corpus)):
+        if not any((language, folder) in available for folder in _names(corpus)):
             if not skip_missing:
                 raise ValueError(f"{name}: no data for {language}:{corpus}. Skip it with --skip-missing.")
             yield Dropped("train", language, name, MISSING_CORPUS, f"{language}:{corpus}")
@@ -126,8 +126,8 @@ def _folders_of(root: Path, pair: Pair) -> list[tuple[str, Path]]:
     language, corpus = pair
     codes = _LANGUAGE_FOLDERS.get(language, (language,))
     candidates = [root / name / code for name in _names(corpus) for code in codes]
-    found = [(language, folder) for folder in candidates if folder.is_dir()]
-    return found[:1] if corpus not in _FOLDERS else found
+    folders = [(language, folder) for folder in candidates if folder.is_dir()]
+    return folders[:1] if corpus not in _FOLDERS else folders
 
 
 def _explain_missing(root: Path, pair: Pair) -> str:
