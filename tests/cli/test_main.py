@@ -92,8 +92,8 @@ def test_what_is_wrong_comes_in_one_line_without_traceback(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["ml-superb", "--set", "set1", "--out", "o"], "give the folder of the corpora, or --copy"),
-        (["ml-superb", ".", "--out", "o"], "give one of --set and --pairs"),
+        (["ml-superb", "--set", "set1", "--out", "o"], "specify either the folder of the corpora, or --copy"),
+        (["ml-superb", ".", "--out", "o"], "specify either --set or --pairs"),
         (["ml-superb", ".", "--set", "set9", "--out", "o"], "--set must be one of set1"),
         (
             ["ml-superb", ".", "--set", "set1", "--out", "o"],
@@ -165,9 +165,9 @@ def test_synthetic_speech_is_made_again_to_the_byte_and_checked_sound(tmp_path):
     [
         (["--languages", "heb"], "Cannot synthesize speech for 'heb': eSpeak NG reads Hebrew"),
         (["--languages", "cs,fra,ko"], "Cannot synthesize speech for 'cs', 'ko'. Did you mean ces, kor? Supported"),
-        (["--languages", "ces", "--duration", "4"], "--duration must be 2 numbers with : between, as 4:1.5, or cmn="),
+        (["--languages", "ces", "--duration", "4"], "--duration must be 2 numbers separated by colons, such as 4:1.5"),
         (["--languages", "ces", "--words", "few"], "--words must be a whole number"),
-        (["--languages", "ces", "--room", "cmn=1"], "--room cmn=1: no language cmn (there are ces)"),
+        (["--languages", "ces", "--room", "cmn=1"], "--room cmn=1: no language cmn (expected one of ces)"),
         (["--languages", "ces", "--noise", "20:10"], "--noise must be two numbers from -30 to 100, the smaller first"),
     ],
 )
@@ -227,7 +227,7 @@ def test_what_was_not_there_is_told_and_noted(tmp_path):
     ]
     done = run("prepare", *arguments, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "1 corpus not there" in done.stdout
+    assert "1 missing corpus" in done.stdout
     assert json.loads((tmp_path / "out" / "dataset.json").read_text())["pairs"] == ["ces:commonvoice", "cmn:fleurs"]
 
 

@@ -70,7 +70,7 @@ def test_it_prints_the_table_and_says_that_speech_is_synthetic(story):
 
 def test_a_finished_one_is_only_shown_again(story):
     assert story.again.stdout == story.whole.stdout
-    assert "making speech" not in story.again.stderr
+    assert "synthesizing speech" not in story.again.stderr
     assert (story.folder / "report.html").stat().st_mtime_ns == story.mark
 
 
@@ -92,7 +92,7 @@ def specs_of(folder):
     from ctcdro.cli.speech_specs import parse_speech_specs
     from ctcdro.synthetic.spec import DEMO_SPECS
 
-    specs = parse_speech_specs(DEMO_SPECS, OPTIONS[1])
+    specs = parse_speech_specs(DEMO_SPECS, minutes=[OPTIONS[1]])
     assert json.loads((folder / "corpus" / "dataset.json").read_text())["recipes"].keys() == specs.keys()
     return specs
 

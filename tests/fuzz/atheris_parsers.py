@@ -1,8 +1,8 @@
-"""Parsers of text tried with input that atheris grows towards new branches: `make test-fuzz`, or
+"""Text parsers on input that atheris grows toward new branches: `make test-fuzz`, or
 
     python tests/fuzz/atheris_parsers.py -runs=50000
 
-The first byte of an input says which parser is tried, the rest is the file. The options are those of libFuzzer.
+The first byte of an input selects the parser, the rest is the file. The options are those of libFuzzer.
 """
 
 import sys
@@ -41,7 +41,7 @@ CUT = (
 )
 PREDICTION = b'{"id": "a", "lang": "ces", "text": "ahoj", "hyp_lang": null, "hyp_text": "ahoi"}\n'
 
-# The file that each parser reads, the parser, and sound content to begin from.
+# The file that each parser reads, the parser, and valid content to start from.
 PARSERS = [
     ("a.jsonl", Manifest.read, UTTERANCE),
     ("a.jsonl", lambda path: list(scan_json_lines(path)), UTTERANCE),

@@ -1,4 +1,4 @@
-"""Lists of utterances of every kind, damaged: manifests, those of other programs, references and hypotheses."""
+"""Damaged lists of utterances: manifests, corpora of other programs, references and hypotheses."""
 
 import json
 import os
@@ -12,7 +12,8 @@ from layouts import write_audio
 
 from ctcdro import Manifest
 from ctcdro.check.check import check_dataset
-from ctcdro.prepare.prepare import SPLITS, prepare
+from ctcdro.prepare.entries import SPLITS
+from ctcdro.prepare.prepare import prepare
 from ctcdro.prepare.readers.common_voice import read_common_voice
 from ctcdro.prepare.readers.fleurs import read_fleurs
 from ctcdro.prepare.readers.kaldi import read_kaldi
@@ -25,17 +26,18 @@ from ctcdro.storage.json_files import scan_json_lines
 from ctcdro.storage.lines import numbered_lines
 
 UTTERANCE = {"audio_filepath": "a.wav", "duration": 1.0, "text": "dobrý den", "lang": "ces", "id": "a1", "offset": 0.0}
-SOUND = as_json(UTTERANCE) + b"\n"
-MANIFEST = SOUND + as_json({**UTTERANCE, "id": "a2", "speaker": "s", "corpus": "cv", "more": {"a": [1]}}) + b"\n"
-# A line of its own among sound ones, so that what is read around it is looked at, too.
-LINES = st.one_of(damaged(MANIFEST), altered(UTTERANCE).map(lambda record: SOUND + as_json(record) + b"\n" + SOUND))
+VALID = as_json(UTTERANCE) + b"\n"
+MANIFEST = VALID + as_json({**UTTERANCE, "id": "a2", "speaker": "s", "corpus": "cv", "more": {"a": [1]}}) + b"\n"
+# An altered line between valid ones, so reading around it is checked too.
+LINES = st.one_of(damaged(MANIFEST), altered(UTTERANCE).map(lambda record: VALID + as_json(record) + b"\n" + VALID))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lists")
     write_audio(folder / "a.wav", 1.0)
-    return folder
+    yield folder
+    assert not [name for name in os.listdir(folder) if name.startswith(".")], "temporary files are left"
 
 
 @given(LINES)
@@ -60,7 +62,7 @@ def test_lines(folder, content):
     lines = is_told(lambda: list(numbered_lines(path)), path)
     for (number, _), (following, _) in pairwise(lines or []):
         assert number < following
-    assert isinstance(list(scan_json_lines(path)), list)  # which names bad lines instead of ending at them
+    assert isinstance(list(scan_json_lines(path)), list)  # continues after invalid lines
 
 
 @given(LINES)
@@ -75,7 +77,7 @@ def test_datasets_to_check(folder, content):
 
 
 def prepared(folder, listed):
-    """What `ctcdro prepare` would do with what a reader finds; errors name the list, what is left out its line."""
+    """Prepares what a reader returns, as `ctcdro prepare` does; errors name the list, dropped entries their line."""
     out = folder / "out"
     done = is_told(lambda: prepare(listed, out, {}, "clean", overwrite=True, num_threads=1), folder)
     if done is not None:
@@ -122,8 +124,7 @@ KALDI = {
 }
 
 
-@pytest.mark.parametrize("name", KALDI)
-@given(st.data())
+@given(st.sampled_from(sorted(KALDI)), st.data())
 @FUZZ
 def test_folders_of_kaldi(folder, name, data):
     kaldi = folder / "kaldi"
@@ -134,35 +135,40 @@ def test_folders_of_kaldi(folder, name, data):
     prepared(kaldi, read_kaldi({"train": [kaldi]}))
 
 
-@given(damaged(b"client_id\tpath\tsentence\nx\ta.wav\tahoj\ny\tb\tdobr den\n"))
-@FUZZ
-def test_tables_of_common_voice(folder, content):
-    root = folder / "cs"
-    write_audio(root / "clips" / "a.wav", 1.0)
+def common_voice(root, content):
+    write_audio(root / "cs" / "clips" / "a.wav", 1.0)
     for split in SPLITS:
-        (root / f"{split}.tsv").write_bytes(content)
-    prepared(root, read_common_voice(root))
+        (root / "cs" / f"{split}.tsv").write_bytes(content)
+    return read_common_voice(root / "cs")
 
 
-@given(damaged(b"1\ta.wav\tAhoj.\tahoj\ta h o j\t16000\tMALE\n"))
-@FUZZ
-def test_tables_of_fleurs(folder, content):
-    root = folder / "cs_cz"
-    write_audio(root / "audio" / "train" / "a.wav", 1.0)
+def fleurs(root, content):
     for split in SPLITS:
-        (root / "audio" / split).mkdir(parents=True, exist_ok=True)
-        (root / f"{split}.tsv").write_bytes(content)
-    prepared(root, read_fleurs(root))
+        write_audio(root / "cs_cz" / "audio" / split / "a.wav", 1.0)
+        (root / "cs_cz" / f"{split}.tsv").write_bytes(content)
+    return read_fleurs(root / "cs_cz")
 
 
-@given(damaged(b"a x ahoj\nb\tx\tdobr den\n"))
-@FUZZ
-def test_transcripts_of_ml_superb(folder, content):
-    root = folder / "superb" / "commonvoice" / "ces"
-    write_audio(root / "wav" / "a.wav", 1.0)
+def ml_superb(root, content):
+    corpus = root / "commonvoice" / "ces"
+    write_audio(corpus / "wav" / "a.wav", 1.0)
     for name in ("transcript_1h_train.txt", "transcript_10min_dev.txt", "transcript_10min_test.txt"):
-        (root / name).write_bytes(content)
-    prepared(root, read_ml_superb(folder / "superb", [("ces", "commonvoice")]))
+        (corpus / name).write_bytes(content)
+    return read_ml_superb(root, [("ces", "commonvoice")])
+
+
+TABLES = {
+    common_voice: b"client_id\tpath\tsentence\nx\ta.wav\tahoj\ny\tb\tdobr den\n",
+    fleurs: b"1\ta.wav\tAhoj.\tahoj\ta h o j\t16000\tMALE\n",
+    ml_superb: b"a x ahoj\nb\tx\tdobr den\n",
+}
+
+
+@given(st.sampled_from(list(TABLES)), st.data())
+@FUZZ
+def test_tables_of_corpora(folder, read, data):
+    root = folder / read.__name__
+    prepared(root, read(root, data.draw(damaged(TABLES[read]))))
 
 
 PREDICTION = {"id": "a1", "lang": "ces", "text": "dobrý den", "hyp_lang": "slk", "hyp_text": "dobry den"}
@@ -189,8 +195,7 @@ TRANSCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("form", TRANSCRIPTS)
-@given(st.data())
+@given(st.sampled_from(sorted(TRANSCRIPTS)), st.data())
 @FUZZ
 def test_references_and_hypotheses(folder, form, data):
     path = folder / "transcripts"
@@ -199,7 +204,3 @@ def test_references_and_hypotheses(folder, form, data):
     hypotheses = is_told(lambda: read_hypotheses(path), path)
     if references and hypotheses:
         write_predictions(folder / "copy.jsonl", is_told(lambda: match(references, hypotheses), path) or [])
-
-
-def test_no_fuzzed_list_has_left_anything_behind(folder):
-    assert not [name for name in os.listdir(folder) if name.startswith(".")]

@@ -1,11 +1,11 @@
-"""What `ctcdro check` is to find, in plain Python that keeps every line: slow and large, and easy to believe."""
+"""The findings of `ctcdro check`, in plain Python that keeps every line: slow and large, and easy to believe."""
 
 import os
 from statistics import median
 
 from ctcdro import Utterance
-from ctcdro.check.check import num_frames
 from ctcdro.check.findings import Finding
+from ctcdro.check.texts import num_frames
 from ctcdro.speech.audio import MIN_DURATION, TOLERANCE, AudioError, header
 from ctcdro.speech.manifest import group_name
 from ctcdro.speech.normalization import BIDI_CONTROLS
@@ -20,7 +20,7 @@ SAME_LANGUAGE = {"cs": "ces", "Czech": "ces"}
 
 
 def find_all(folder, frame_rate, by, batch_duration, min_for_pace):
-    """All findings, in their order; None where there is no utterance to train on."""
+    """All findings, errors first, by kind and line; None if there is no utterance to train on."""
     findings, rows = [], []
     for split in SPLITS:
         own, faults = read(folder / f"{split}.jsonl", split)
@@ -28,7 +28,7 @@ def find_all(folder, frame_rate, by, batch_duration, min_for_pace):
         rows += own
         if not own:
             is_there = (folder / f"{split}.jsonl").exists()
-            detail = "there are no utterances in it" if is_there else "there is no such file"
+            detail = "it has no utterances" if is_there else "no such file"
             findings.append(Finding(f"no {split} data", "warning", str(folder / f"{split}.jsonl"), detail))
     if not any(split == "train" for split, _, _ in rows):
         return None
@@ -40,7 +40,7 @@ def find_all(folder, frame_rate, by, batch_duration, min_for_pace):
     findings += about_fit(rows, frame_rate)
     findings += about_rates(rows, min_for_pace)
     findings += about_audio(rows)
-    return findings
+    return sorted(findings, key=lambda finding: (finding.severity, finding.kind))
 
 
 def read(path, split):
@@ -83,7 +83,6 @@ def about_groups(rows, by):
 
 def about_characters(rows):
     known = {character for split, _, utterance in rows if split == "train" for character in utterance.text}
-    languages = {utterance.lang for split, _, utterance in rows if split == "train"}
     for split in SPLITS:
         own = [(where, utterance) for one, where, utterance in rows if one == split]
         for where, utterance in own:
@@ -96,10 +95,6 @@ def about_characters(rows):
             for one in sorted(BIDI_CONTROLS & set(utterance.text)):
                 detail = f"{named(one)} is invisible and would become a label; remove it, as the profile clean does"
                 yield Finding("bidirectional control character", "warning", where, detail)
-        for language in dict.fromkeys(utterance.lang for _, utterance in own if utterance.lang not in languages):
-            places = [where for where, utterance in own if utterance.lang == language]
-            detail = f"{language}: {len(places)} utterances in {split}, none in train, so that it has no token"
-            yield Finding("language without training data", "error", places[0], detail)
         for language in sorted({utterance.lang for _, utterance in own}):
             unseen = [
                 (one, where)
@@ -125,13 +120,13 @@ def about_repetitions(rows):
     for split, where, utterance in rows:
         before, place = texts.setdefault((utterance.lang, utterance.text), (split, where))
         if before != split:
-            yield Finding("same text in two splits", "warning", where, f"{utterance.text!r:.60} is at {place} too")
+            yield Finding("same text in two splits", "warning", where, f"{utterance.text!r:.60} is also at {place}")
         path = os.path.normpath(utterance.audio_filepath)
         before, place = stretches.setdefault((path, utterance.offset), (split, where))
         if before != split:
-            yield Finding("same audio in two splits", "warning", where, f"{path} is at {place} too")
+            yield Finding("same audio in two splits", "warning", where, f"{path} is also at {place}")
         if utterance.id is not None and ids.setdefault(utterance.id, where) != where:
-            yield Finding("same id again", "warning", where, f"{utterance.id!r:.60} is at {ids[utterance.id]} too")
+            yield Finding("duplicate id", "warning", where, f"{utterance.id!r:.60} is also at {ids[utterance.id]}")
 
 
 def about_fit(rows, frame_rate):
@@ -176,6 +171,10 @@ def about_languages(rows):
         if own and missing:
             detail = f"{language}: {counted(own)} in train, none in {' and '.join(missing)}"
             yield Finding("language without dev or test data", "warning", own[0], detail)
+        for split in [] if own else [split for split in SPLITS if split in there]:
+            lines = [where for one, where, _ in of[language] if one == split]
+            detail = f"{language}: {counted(lines)} in {split}, none in train, so it has no token"
+            yield Finding("language without training data", "error", lines[0], detail)
     by_number = sorted(languages, key=lambda language: -len(of[language]))
     for place, language in enumerate(by_number):
         same = [one for one in by_number if SAME_LANGUAGE.get(one, one) == SAME_LANGUAGE.get(language, language)]
@@ -227,7 +226,7 @@ def about_audio(rows):
         is_whole = paths.count(os.path.normpath(path)) == 1 and utterance.offset == 0
         if utterance.duration > seconds + TOLERANCE or (is_whole and utterance.duration < seconds - TOLERANCE):
             severity = "error" if utterance.duration > seconds else "warning"
-            detail = f"`duration` is {utterance.duration:g} s, of audio there are {seconds:.3f} s: {path}"
+            detail = f"`duration` is {utterance.duration:g} s, the audio has {seconds:.3f} s: {path}"
             yield Finding("duration disagrees with the audio", severity, where, detail)
         elif min(seconds, utterance.duration) < MIN_DURATION:
             detail = f"{seconds:.3f} s, encoders need {MIN_DURATION:g} s: {path}"

@@ -102,7 +102,7 @@ def test_what_is_no_configuration_is_refused(saved, content):
 
 def test_what_are_no_weights_is_refused(saved):
     (saved / "model.safetensors").write_bytes(b"\x80\x04pickled")
-    with pytest.raises(ValueError, match=r"model\.safetensors: no file of tensors"):
+    with pytest.raises(ValueError, match=r"model\.safetensors: not a safetensors file"):
         load(saved)
 
 

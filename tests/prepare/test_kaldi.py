@@ -13,20 +13,20 @@ def write(folder, **files):
     write_audio(folder / "a.wav", 3.0)
 
 
-@pytest.mark.parametrize("command", ["sox a.mp3 -t wav - |", "touch ran |", "| touch ran", "cat a.wav|"])
-def test_commands_are_refused_and_not_run(tmp_path, monkeypatch, command):
+def test_commands_are_rejected_and_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write(tmp_path, wav_scp=["u1 a.wav", f"u2 {command}"], text=["u1 ahoj", "u2 ahoj"])
-    with pytest.raises(ValueError, match=r"wav\.scp:2: a command, which is not run"):
-        list(read_kaldi({"train": [tmp_path]}, lang="ces"))
+    for command in ("sox a.mp3 -t wav - |", "touch ran |", "| touch ran", "cat a.wav|"):
+        write(tmp_path, wav_scp=["u1 a.wav", f"u2 {command}"], text=["u1 ahoj", "u2 ahoj"])
+        with pytest.raises(ValueError, match=r"wav\.scp:2: a command, which is not run"):
+            list(read_kaldi({"train": [tmp_path]}, lang="ces"))
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("location", ["raw.ark:1234", "raw.ark", "-", "", "http://host/a.wav"])
-def test_archives_and_streams_are_refused(tmp_path, location):
-    write(tmp_path, wav_scp=[f"u1 {location}"], text=["u1 ahoj"])
-    with pytest.raises(ValueError, match=r"wav\.scp:1: expected the path of an audio file"):
-        list(read_kaldi({"train": [tmp_path]}, lang="ces"))
+def test_archives_and_streams_are_rejected(tmp_path):
+    for location in ("raw.ark:1234", "raw.ark", "-", "", "http://host/a.wav"):
+        write(tmp_path, wav_scp=[f"u1 {location}"], text=["u1 ahoj"])
+        with pytest.raises(ValueError, match=r"wav\.scp:1: expected the path of an audio file"):
+            list(read_kaldi({"train": [tmp_path]}, lang="ces"))
 
 
 def test_segments_are_stretches_of_recordings(tmp_path):
@@ -59,7 +59,7 @@ def test_languages_come_from_utt2lang_or_a_map_by_utterance_or_speaker_or_are_on
 
 def test_an_utterance_without_language_is_named_with_what_to_do(tmp_path):
     write(tmp_path, wav_scp=["u1 a.wav"], text=["u1 ahoj"])
-    with pytest.raises(ValueError, match=r"text:1: no language of u1; expected .*utt2lang, or --lang"):
+    with pytest.raises(ValueError, match=r"text:1: no language for u1. Add it to .*utt2lang, or specify --lang"):
         list(read_kaldi({"train": [tmp_path]}))
 
 
@@ -81,5 +81,5 @@ def test_paths_are_found_beside_the_list_or_from_the_working_directory(tmp_path,
 def test_a_folder_that_is_none_of_kaldis_is_refused(tmp_path, missing):
     write(tmp_path, wav_scp=["u1 a.wav"], text=["u1 ahoj"])
     (tmp_path / missing).unlink()
-    with pytest.raises(ValueError, match=rf"{missing} is not there"):
+    with pytest.raises(ValueError, match=rf"{missing}: no such file"):
         list(read_kaldi({"train": [tmp_path]}, lang="ces"))

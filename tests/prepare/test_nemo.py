@@ -31,24 +31,21 @@ def test_the_language_may_be_another_field_or_one_for_all(tmp_path):
     assert [(one.lang, one.text) for one in done.manifests["train"]] == [("de", "a"), ("ces", "b")]
 
 
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [
-        ("not json", "not a JSON object"),
-        ({"text": "a", "lang": "ces"}, "`audio_filepath` is missing"),
-        ({"audio_filepath": "a.wav", "text": "a"}, "`lang` is missing"),
-        ({"audio_filepath": "a.wav", "text": 7, "lang": "ces"}, "`text` must be text, and not empty, got 7"),
-        ({"audio_filepath": "a.wav", "text": "a", "lang": "ces", "duration": "1"}, "`duration` must be zero or more"),
-        ({"audio_filepath": "a.wav", "text": "a", "lang": "ces", "offset": -1}, "`offset` must be zero or more"),
-    ],
-)
-def test_lines_that_are_none_are_left_out_and_named(tmp_path, line, fault):
-    done = prepared(tmp_path, {"audio_filepath": "a.wav", "text": "a", "lang": "ces"}, line)
-    [dropped] = done.dropped
-    assert dropped.where == f"{tmp_path / 'train.json'}:2"
-    assert fault in dropped.detail
+def test_malformed_lines_are_dropped_and_named(tmp_path):
+    good = {"audio_filepath": "a.wav", "text": "a", "lang": "ces"}
+    malformed = {
+        "not a JSON object": "not json",
+        "`audio_filepath` is missing": {"text": "a", "lang": "ces"},
+        "`lang` is missing": {"audio_filepath": "a.wav", "text": "a"},
+        "`text` must be text, and not empty, got 7": {**good, "text": 7},
+        "`duration` must be zero or more": {**good, "duration": "1"},
+        "`offset` must be zero or more": {**good, "offset": -1},
+    }
+    done = prepared(tmp_path, good, *malformed.values())
+    assert [one.where for one in done.dropped] == [f"{tmp_path / 'train.json'}:{line}" for line in range(2, 8)]
+    assert all(expected in one.detail for expected, one in zip(malformed, done.dropped, strict=True))
 
 
 def test_manifests_of_archives_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"train\.json:1: a manifest of audio in archives"):
+    with pytest.raises(ValueError, match=r"train\.json:1: the audio is in archives"):
         prepared(tmp_path, {"audio_filepath": "a.wav", "text": "a", "lang": "ces", "shard_id": 0})

@@ -11,10 +11,10 @@ from ctcdro.prepare.readers.fleurs import read_fleurs
 SPOKEN = [Spoken(split, lang, f"{lang}_{split}", "Řeč") for split in SPLITS for lang in ("ces", "cmn")]
 
 
-@pytest.mark.parametrize("tag", ["english", "x", "", "12", "clips"])
-def test_tags_of_no_language_are_refused(tag):
-    with pytest.raises(ValueError, match="must begin with the ISO 639 code"):
-        language_code(tag)
+def test_tags_of_no_language_are_rejected():
+    for tag in ("english", "x", "", "12", "clips"):
+        with pytest.raises(ValueError, match="must begin with an ISO 639 language code"):
+            language_code(tag)
 
 
 @pytest.mark.parametrize(("layout", "read"), [(CommonVoice(), read_common_voice), (Fleurs(), read_fleurs)])
@@ -35,7 +35,7 @@ def test_folders_that_nobody_asked_for_do_not_matter(layout, read, tmp_path):
     layout.write(tmp_path, SPOKEN)
     write_lines(tmp_path / "backup" / "train.tsv", ["x"])
     assert {one.lang for one in read(tmp_path, ["ces"])} == {"ces"}
-    with pytest.raises(ValueError, match="backup: the folder must be called after its language"):
+    with pytest.raises(ValueError, match="backup: the folder must be named after its language"):
         list(read(tmp_path))
 
 
@@ -43,13 +43,13 @@ def test_folders_that_nobody_asked_for_do_not_matter(layout, read, tmp_path):
 def test_a_missing_table_is_named(layout, read, tmp_path):
     layout.write(tmp_path, SPOKEN)
     next(tmp_path.glob("cs*/test.tsv")).unlink()
-    with pytest.raises(ValueError, match=r"test\.tsv is not there"):
+    with pytest.raises(ValueError, match=r"test\.tsv: no such file"):
         list(read(tmp_path))
 
 
 def test_a_table_of_other_columns_is_refused(tmp_path):
     write_lines(tmp_path / "cs" / "train.tsv", ["id\ttext", "1\tahoj"])
-    with pytest.raises(ValueError, match=r"train\.tsv:1: expected columns `path` and `sentence`; got id, text"):
+    with pytest.raises(ValueError, match=r"train\.tsv:2: expected columns `path` and `sentence`; got id, text"):
         list(read_common_voice(tmp_path))
 
 
@@ -58,7 +58,7 @@ def test_quotation_marks_in_tables_are_part_of_the_text(tmp_path):
     assert {one.text for one in read_common_voice(tmp_path)} == {'řekl: "ahoj'}
 
 
-def test_clips_of_old_releases_are_named_without_ending(tmp_path):
+def test_clips_of_old_releases_have_no_suffix(tmp_path):
     CommonVoice().write(tmp_path, SPOKEN)
     for path in tmp_path.glob("*/*.tsv"):
         path.write_text(path.read_text(encoding="utf-8").replace(".mp3", ""), encoding="utf-8")
@@ -88,7 +88,7 @@ def test_files_of_one_name_in_two_languages_stay_two_utterances(tmp_path):
     assert done.dropped == []
 
 
-def test_an_id_that_comes_twice_is_left_out_and_named(tmp_path):
+def test_a_duplicate_id_is_dropped_and_named(tmp_path):
     Fleurs().write(tmp_path, [*SPOKEN, SPOKEN[0]])
     done = prepare(read_fleurs(tmp_path), tmp_path / "out", {})
-    assert [(one.reason, one.where.rpartition(":")[2]) for one in done.dropped] == [("same id again", "2")]
+    assert [(one.reason, one.where.rpartition(":")[2]) for one in done.dropped] == [("duplicate id", "2")]

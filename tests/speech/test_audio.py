@@ -45,10 +45,13 @@ def write(path, samples, rate=SAMPLE_RATE, kind="wav"):
 
 
 @pytest.mark.parametrize(
-    ("kind", "rate"),
-    [(kind, rate) for kind in FORMATS for rate in RATES if kind != "opus" or 48_000 % rate == 0],  # Opus has no others
+    ("kind", "rate", "num_channels"),
+    [
+        *((kind, SAMPLE_RATE, 1) for kind in FORMATS),
+        *((kind, 48_000 if kind == "opus" else 44_100, 2) for kind in FORMATS),  # Opus has no 44.1 kHz
+        *(("wav", rate, 1) for rate in (8000, 22_050)),
+    ],
 )
-@pytest.mark.parametrize("num_channels", [1, 2])
 def test_every_format_and_rate_gives_the_tone_that_was_written(tmp_path, kind, rate, num_channels):
     num_samples = rate + 123
     samples = tone(num_samples, rate, num_channels)
@@ -64,13 +67,13 @@ def test_every_format_and_rate_gives_the_tone_that_was_written(tmp_path, kind, r
     assert error < (0.02 if kind in LOSSLESS else 0.2)
 
 
-@pytest.mark.parametrize("kind", LOSSLESS)
-def test_lossless_samples_are_those_of_the_file(tmp_path, kind):
-    path = write(tmp_path / "a", tone(5000, SAMPLE_RATE), kind=kind)
-    np.testing.assert_array_equal(read_audio(path), soundfile.read(path, dtype="float32")[0])
+def test_lossless_samples_are_those_of_the_file(tmp_path):
+    for kind in LOSSLESS:
+        path = write(tmp_path / kind, tone(5000, SAMPLE_RATE), kind=kind)
+        np.testing.assert_array_equal(read_audio(path), soundfile.read(path, dtype="float32")[0])
 
 
-@pytest.mark.parametrize("num_channels", [2, 3, 6])
+@pytest.mark.parametrize("num_channels", [2, 6])
 def test_mono_is_the_mean_of_the_channels(tmp_path, num_channels):
     samples = np.random.default_rng(0).uniform(-1, 1, (3000, num_channels))
     path = write(tmp_path / "a.wav", samples, kind="wavfloat")
@@ -94,7 +97,7 @@ def test_another_sample_rate_may_be_asked_for(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "largest_difference"),
-    [*((kind, 0.0) for kind in LOSSLESS), ("vorbis", 0.0), ("mp3", 1e-6), ("opus", 5e-3)],
+    [("wav", 0.0), ("flac", 0.0), ("vorbis", 0.0), ("mp3", 1e-6), ("opus", 5e-3)],
 )
 def test_a_stretch_is_a_slice_of_the_whole(tmp_path, kind, largest_difference):
     rng = np.random.default_rng(1)
@@ -127,16 +130,16 @@ def test_a_stretch_may_end_a_little_after_the_file_does(tmp_path):
     path = write(tmp_path / "a.wav", tone(16_000, SAMPLE_RATE))
     assert len(read_audio(path, offset=0.5, duration=0.5 + 0.9 * TOLERANCE)) == 8000
     with pytest.raises(
-        AudioError, match=r"a\.wav: ends at 1\.000 s; the stretch to read, at 1\.060 s\. Mend `duration`"
+        AudioError, match=r"a\.wav: ends at 1\.000 s, before the segment at 1\.060 s\. Correct `duration`"
     ):
         read_audio(path, offset=0.5, duration=0.56)
 
 
-@pytest.mark.parametrize("offset", [1.0, 1.5, 1e9])
-def test_an_offset_beyond_the_end_is_named(tmp_path, offset):
+def test_an_offset_beyond_the_end_is_named(tmp_path):
     path = write(tmp_path / "a.wav", tone(16_000, SAMPLE_RATE))
-    with pytest.raises(AudioError, match=r"a\.wav: `offset` .* is not before the end, 1\.000 s\. Mend it"):
-        read_audio(path, offset)
+    for offset in (1.0, 1e9):
+        with pytest.raises(AudioError, match=r"a\.wav: `offset` .* is not before the end, 1\.000 s\. Correct"):
+            read_audio(path, offset)
 
 
 def test_a_stretch_without_a_sample_is_named(tmp_path):
@@ -145,11 +148,11 @@ def test_a_stretch_without_a_sample_is_named(tmp_path):
         read_audio(path, duration=1e-6)
 
 
-@pytest.mark.parametrize("arguments", [{"offset": -1.0}, {"offset": float("nan")}, {"duration": 0.0}])
-def test_arguments_that_are_no_seconds_are_refused(tmp_path, arguments):
+def test_arguments_that_are_no_seconds_are_rejected(tmp_path):
     path = write(tmp_path / "a.wav", tone(16_000, SAMPLE_RATE))
-    with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must be .* seconds"):
-        read_audio(path, **arguments)
+    for arguments in ({"offset": -1.0}, {"offset": float("nan")}, {"duration": 0.0}):
+        with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must be .* seconds"):
+            read_audio(path, **arguments)
 
 
 # Files that are not what they should be.
@@ -162,7 +165,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_a_folder_is_named(tmp_path):
-    with pytest.raises(AudioError, match="a folder; expected a file of audio"):
+    with pytest.raises(AudioError, match="a folder; expected an audio file"):
         read_audio(tmp_path)
 
 
@@ -170,37 +173,34 @@ def test_a_folder_is_named(tmp_path):
 def test_a_forbidden_file_is_named(tmp_path):
     path = write(tmp_path / "a.wav", tone(100, SAMPLE_RATE))
     path.chmod(0)
-    with pytest.raises(AudioError, match=r"a\.wav: this user may not read it"):
+    with pytest.raises(AudioError, match=r"a\.wav: permission denied"):
         read_audio(path)
 
 
 @pytest.mark.parametrize("name", ["a.wav", "a.mp3", "a.raw", "a"])
-@pytest.mark.parametrize(
-    ("content", "message"), [(b"", "an empty file"), (b"dobr\xc3\xbd den\n" * 50, "not audio that")]
-)
-def test_files_that_hold_something_else_are_named(tmp_path, name, content, message):
+def test_files_that_hold_something_else_are_named(tmp_path, name):
     path = tmp_path / name
-    path.write_bytes(content)
-    for function in (header, read_audio):
-        with pytest.raises(AudioError, match=f"{name}: {message}.* replace it|{name}: {message}. Replace the file"):
-            function(path)
+    for content, message in ((b"", "an empty file"), (b"dobr\xc3\xbd den\n" * 50, "not audio that")):
+        path.write_bytes(content)
+        for function in (header, read_audio):
+            with pytest.raises(AudioError, match=f"{name}: {message}.* replace it|{name}: {message}. Replace the file"):
+                function(path)
 
 
 def test_a_header_without_audio_is_named(tmp_path):
     path = write(tmp_path / "a.wav", np.zeros(0))
     for function in (header, read_audio):
-        with pytest.raises(AudioError, match=r"a\.wav: a header without audio\. Replace the file"):
+        with pytest.raises(AudioError, match=r"a\.wav: no audio after the header\. Replace the file"):
             function(path)
 
 
 def test_a_sample_rate_that_cannot_be_is_named(tmp_path):
     path = write(tmp_path / "a.wav", tone(100, 16_000), rate=10)
-    with pytest.raises(AudioError, match="its header is damaged, with a sample rate of 10 Hz"):
+    with pytest.raises(AudioError, match="the header is damaged: sample rate 10 Hz"):
         read_audio(path)
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("num_channels", [1, 2])
+@pytest.mark.parametrize(("wrong", "num_channels"), [(np.nan, 1), (-np.inf, 1), (np.inf, 2)])
 def test_a_sample_that_is_not_finite_is_named(tmp_path, wrong, num_channels):
     samples = tone(16_000, SAMPLE_RATE, num_channels)
     samples[12_000] = wrong
@@ -211,7 +211,7 @@ def test_a_sample_that_is_not_finite_is_named(tmp_path, wrong, num_channels):
     assert len(read_audio(path, duration=0.5)) == 8000
 
 
-@pytest.mark.parametrize("value", [8.1, -1e4, 1e30])
+@pytest.mark.parametrize("value", [8.1, -1e4])
 def test_a_sample_far_beyond_full_scale_is_named(tmp_path, value):
     samples = np.zeros(16_000)
     samples[4_000] = value
@@ -232,11 +232,9 @@ def test_a_file_damaged_in_the_middle_is_named(tmp_path, kind):
     middle = len(content) // 2
     content[middle : middle + 3000] = bytes(3000)
     path.write_bytes(content)
-    with pytest.raises(
-        AudioError, match=r"a: damaged, it (cannot be decoded \(|breaks off at [234]\.\d+ s of 5\.000 s)"
-    ):
+    with pytest.raises(AudioError, match=r"a: damaged, (cannot be decoded \(|ends at [234]\.\d+ s of 5\.000 s)"):
         read_audio(path)
-    assert len(read_audio(path, duration=0.5)) == 8000  # what comes before is sound
+    assert len(read_audio(path, duration=0.5)) == 8000  # audio before it is intact
 
 
 def audio_or_named_fault(path):
@@ -288,13 +286,13 @@ def test_a_file_of_unknown_length_is_read_to_its_end(tmp_path, monkeypatch):
     without_length(path)
     np.testing.assert_array_equal(read_audio(path), whole)
     np.testing.assert_array_equal(read_audio(path, offset=1.0, duration=0.25), whole[16_000:])
-    with pytest.raises(AudioError, match=r"a\.flac: damaged, it breaks off at 1\.250 s of 1\.500 s"):
+    with pytest.raises(AudioError, match=r"a\.flac: damaged, ends at 1\.250 s of 1\.500 s"):
         read_audio(path, offset=1.0, duration=0.5)
     with pytest.raises(AudioError, match=r"a\.flac: damaged"):
         read_audio(path, offset=2.0, duration=0.5)
-    with pytest.raises(AudioError, match="its header does not say how long it is"):
+    with pytest.raises(AudioError, match="the header has no length"):
         header(path)
-    monkeypatch.setattr(audio, "SAMPLES_AT_A_TIME", 6000)  # piece by piece
+    monkeypatch.setattr(audio, "SAMPLES_PER_READ", 6000)  # piece by piece
     np.testing.assert_array_equal(read_audio(path), whole)
 
 

@@ -99,6 +99,18 @@ def test_what_is_padded_can_be_taken_apart_again(sizes, num_skipped):
     assert len(batch.skipped) == num_skipped
 
 
+def test_characters_are_labels_without_the_language_token(vocabulary):
+    texts = ["dobrý den", "a", ""]
+    labels = [vocabulary.encode(text, "ces") for text in texts]
+    audio = np.ones(3, np.float32)
+    batch = collate([LoadedUtterance(audio, each, 0, index) for index, each in enumerate([*labels, []])])
+    assert batch.num_labels.tolist() == [10, 2, 1, 0]
+    assert batch.num_characters.tolist() == [9, 1, 0, 0]
+    assert batch.num_characters.dtype == torch.int64
+    assert batch.to("meta").num_characters.is_cpu
+    assert Vocabulary.num_language_tokens == 1
+
+
 # From a manifest.
 
 
@@ -173,13 +185,12 @@ def test_a_batch_goes_into_the_losses_as_it_is(corpus, vocabulary):
 # Files that cannot be read.
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize(
-    ("number", "message"),
+    ("num_workers", "number", "message"),
     [
-        (2, r"^.*train\.jsonl:3: .*2\.wav: no such file\."),
-        (3, r"^.*train\.jsonl:4: .*3\.wav: not audio that libsndfile can read \(.*\)\. Convert it"),
-        (4, r"^.*train\.jsonl:5: .*4\.wav: 0\.006 s of audio, less than 0\.025 s\. Remove it"),
+        (0, 2, r"^.*train\.jsonl:3: .*2\.wav: no such file\."),
+        (0, 4, r"^.*train\.jsonl:5: .*4\.wav: 0\.006 s of audio, less than 0\.025 s\. Remove it"),
+        (2, 3, r"^.*train\.jsonl:4: .*3\.wav: not audio that libsndfile can read \(.*\)\. Convert it"),
     ],
 )
 def test_a_fault_stops_the_loop_and_names_line_and_file(tmp_path, num_workers, number, message):

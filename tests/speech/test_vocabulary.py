@@ -79,7 +79,6 @@ def test_an_unknown_language_is_named():
     ("languages", "characters", "message"),
     [
         (["c es"], "a", "`languages` must be codes without spaces or brackets; got 'c es'"),
-        (["[ces]"], "a", r"`languages` must be codes .* got '\[ces\]'"),
         ([""], "a", "`languages` must be codes .* got ''"),
         (["ces"], ["ab"], "`characters` must be single.*got 'ab'"),
         (["ces"], "a|", r"`characters` must be .*neither '\|'.*got '\|'"),
@@ -91,14 +90,13 @@ def test_what_cannot_be_a_token_is_refused(languages, characters, message):
         Vocabulary(languages, characters)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"<pad>": 0, "a": 1}', json.dumps({"<pad>": 0, "<unk>": 1, "|": 2, "b": 3, "a": 4})]
-)
-def test_a_file_that_holds_no_vocabulary_is_named(tmp_path, content):
+def test_a_file_that_holds_no_vocabulary_is_named(tmp_path):
     path = tmp_path / "vocab.json"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=r"vocab\.json: not a vocabulary of this package"):
-        Vocabulary.load(path)
+    unsorted = json.dumps({"<pad>": 0, "<unk>": 1, "|": 2, "b": 3, "a": 4})
+    for content in ("", "[]", "{}", '{"<pad>": 0, "a": 1}', unsorted):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=r"vocab\.json: not a vocabulary of this package"):
+            Vocabulary.load(path)
 
 
 # Text profiles.
@@ -113,31 +111,28 @@ def test_clean_text_is_composed_without_punctuation_and_stays_as_it_is(text):
     assert cleaned == " ".join(cleaned.split())
 
 
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        ("[noise] hello world [laugh] bye", "hello world bye"),
-        ("¿Qué? «sí» — “no”…", "qué sí no"),
-        ("你好，世界。", "你好世界"),
-        ("re\u0301sume\u0301", "r\u00e9sum\u00e9"),
-        ("Straße", "straße"),
-        ("مرحبا، كيف؟", "مرحبا كيف"),
-        ("  tab\there \r\n", "tab here"),
-        ("[unclosed tag", "unclosed tag"),
-    ],
-)
-def test_clean_on_texts_of_many_scripts(raw, expected):
-    assert clean(raw) == expected
+def test_clean_on_texts_of_many_scripts():
+    texts = {
+        "[noise] hello world [laugh] bye": "hello world bye",
+        "¿Qué? «sí» — “no”…": "qué sí no",
+        "你好，世界。": "你好世界",
+        "re\u0301sume\u0301": "r\u00e9sum\u00e9",
+        "Straße": "straße",
+        "مرحبا، كيف؟": "مرحبا كيف",
+        "  tab\there \r\n": "tab here",
+        "[unclosed tag": "unclosed tag",
+    }
+    assert {raw: clean(raw) for raw in texts} == texts
 
 
-@pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069"])
-def test_clean_removes_marks_of_text_direction(mark):
-    assert clean(f"{mark}سلا{mark}م {mark} دنیا") == "سلام دنیا"
+def test_clean_removes_marks_of_text_direction():
+    for mark in ("\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069"):
+        assert clean(f"{mark}سلا{mark}م {mark} دنیا") == "سلام دنیا"
 
 
-@pytest.mark.parametrize("joiner", ["\u200c", "\u200d"])
-def test_clean_keeps_joiners_that_scripts_need(joiner):
-    assert clean(f"می{joiner}خواهم") == f"می{joiner}خواهم"
+def test_clean_keeps_joiners_that_scripts_need():
+    for joiner in ("\u200c", "\u200d"):
+        assert clean(f"می{joiner}خواهم") == f"می{joiner}خواهم"
 
 
 def test_the_papers_profile_has_the_authors_greedy_brackets():

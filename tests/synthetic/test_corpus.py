@@ -24,7 +24,7 @@ from ctcdro.synthetic.script import draw_durations, plan, rng_of
 SMALL = SpeechSpec(
     duration=1.2, spread=0.3, num_speakers=2, snr=(15.0, 20.0), train_minutes=0.2, dev_minutes=0.05, test_minutes=0.05
 )
-RECIPES = {"ces": SMALL, "cmn": replace(SMALL, snr=None, reverberation=0.2)}
+SPECS = {"ces": SMALL, "cmn": replace(SMALL, snr=None, reverberation=0.2)}
 
 
 def digests(folder):
@@ -35,16 +35,16 @@ def digests(folder):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
-    return folder, make_corpus(folder, RECIPES, num_workers=1)
+    return folder, make_corpus(folder, SPECS, num_workers=1)
 
 
 def test_the_same_bytes_with_four_workers(corpus, tmp_path):
-    make_corpus(tmp_path, RECIPES, num_workers=4)
+    make_corpus(tmp_path, SPECS, num_workers=4)
     assert digests(tmp_path) == digests(corpus[0])
 
 
 def test_another_seed_gives_another_corpus(corpus, tmp_path):
-    make_corpus(tmp_path, RECIPES, seed=1)
+    make_corpus(tmp_path, SPECS, seed=1)
     assert not {name for name in digests(tmp_path) if name.endswith(".wav")} & set(digests(corpus[0]))
 
 
@@ -91,7 +91,7 @@ def test_durations_are_as_asked(tmp_path):
         assert 0.6 * spread < durations.std() < 1.5 * spread, code
 
 
-@pytest.mark.parametrize(("mean", "spread"), [(4.0, 1.7), (12.6, 3.1), (2.6, 0.7), (1.2, 0.5), (17.0, 8.0), (0.5, 0.3)])
+@pytest.mark.parametrize(("mean", "spread"), [(4.0, 1.7), (17.0, 8.0), (0.5, 0.3)])
 def test_targets_keep_their_mean_when_they_are_clipped(mean, spread):
     drawn = np.array(draw_durations(SpeechSpec(duration=mean, spread=spread), 100, rng_of(0)))
     assert drawn.mean() == pytest.approx(mean, rel=0.01)
@@ -113,15 +113,15 @@ def test_a_file_that_is_there_is_not_made_again(corpus):
     gone, broken = sorted(times)[:2]
     gone.unlink()
     broken.write_bytes(b"")
-    make_corpus(folder, RECIPES, track=track)
+    make_corpus(folder, SPECS, track=track)
     assert totals == [2]
     assert digests(folder) == before
     assert all(path.stat().st_mtime_ns == was for path, was in times.items() if path not in (gone, broken))
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, tmp_path, sent):
-    program = f"from ctcdro.synthetic.corpus import *\nmake_corpus({str(tmp_path)!r}, {RECIPES!r}, num_workers=2)"
+def test_an_interrupted_run_resumes_to_the_same_bytes(corpus, tmp_path, sent):
+    program = f"from ctcdro.synthetic.corpus import *\nmake_corpus({str(tmp_path)!r}, {SPECS!r}, num_workers=2)"
     process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
     while process.poll() is None and len(list(tmp_path.rglob("*.wav"))) < 5:
         time.sleep(0.002)
@@ -132,7 +132,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, tmp_path, sent):
     (tmp_path / "audio" / "ces" / f".ces-0.wav.{'0' * 32}.ctcdro-new").write_bytes(
         b"half"
     )  # as a killed worker would leave it
-    make_corpus(tmp_path, RECIPES)
+    make_corpus(tmp_path, SPECS)
     assert digests(tmp_path) == digests(corpus[0])
 
 
@@ -140,28 +140,28 @@ def test_audio_that_a_power_cut_shortened_is_made_again(corpus, tmp_path):
     shutil.copytree(corpus[0], tmp_path, dirs_exist_ok=True)
     for path, size in zip(sorted(tmp_path.rglob("*.wav")), (0, 44, 4096), strict=False):
         os.truncate(path, size)
-    make_corpus(tmp_path, RECIPES)
+    make_corpus(tmp_path, SPECS)
     assert digests(tmp_path) == digests(corpus[0])
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path):
     def track(iterable, description, total):
         with pytest.raises(ValueError, match="another process is writing to this folder"):
-            make_corpus(tmp_path, RECIPES)
+            make_corpus(tmp_path, SPECS)
         return iterable
 
     make_corpus(tmp_path, {"ces": SMALL}, track=track)
 
 
 def test_too_few_words_are_an_error_that_names_language_and_option(tmp_path):
-    with pytest.raises(ValueError, match=r"The 2 words of 'ces' do not suffice: .* Raise `num_words`"):
+    with pytest.raises(ValueError, match=r"The 2 words of 'ces' are too few: .* Raise `num_words`"):
         make_corpus(tmp_path, {"ces": replace(SMALL, num_words=2, duration=0.5, spread=0.0)})
 
 
 def test_languages_that_cannot_be_spoken_are_refused(tmp_path):
     with pytest.raises(ValueError, match="Cannot synthesize speech for 'tha'"):
         make_corpus(tmp_path, {"ces": SMALL, "tha": SMALL})
-    with pytest.raises(ValueError, match="`specs` must have a language"):
+    with pytest.raises(ValueError, match="`specs` must have at least one language"):
         make_corpus(tmp_path, {})
     with pytest.raises(ValueError, match="`num_workers` must be 1 or more; got 0"):
         make_corpus(tmp_path, {"ces": SMALL}, num_workers=0)
@@ -180,23 +180,15 @@ def test_a_missing_package_is_named_with_the_extra(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"duration": 0}, "`duration` must be a number from 0.4 to 20; got 0"),
         ({"duration": 30.0}, "`duration` must be a number from 0.4 to 20; got 30.0"),
-        ({"spread": -1}, "`spread` must be a number from 0 to 20; got -1"),
         ({"reverberation": float("nan")}, "`reverberation` must be a number from 0 to 10; got nan"),
-        ({"num_words": 1}, "`num_words` must be a whole number from 2 to 100,000; got 1"),
         ({"num_speakers": 2.5}, "`num_speakers` must be a whole number from 1 to 1,000; got 2.5"),
         ({"snr": 20}, "`snr` must be two numbers from -30 to 100, the smaller first; got 20"),
-        ({"snr": (20, 10)}, r"`snr` must be two numbers from -30 to 100, the smaller first; got \(20, 10\)"),
+        ({"words_per_minute": (130, 100)}, r"`words_per_minute` must be two numbers from 80 to 450.*got \(130, 100\)"),
         ({"words_per_minute": None}, "`words_per_minute` must be two numbers"),
-        (
-            {"words_per_minute": (20, 100)},
-            r"`words_per_minute` must be two numbers from 80 to 450, the smaller first; got \(20, 100\)",
-        ),
-        ({"dev_minutes": -1}, "`dev_minutes` must be a number from 0 to 100000; got -1"),
     ],
 )
-def test_a_spec_that_cannot_be_followed_is_refused(option, message):
+def test_an_invalid_spec_is_rejected(option, message):
     with pytest.raises(ValueError, match=message):
         SpeechSpec(**option)
 

@@ -20,7 +20,7 @@ GREETING = SpeakJob("cs+f2", "dobrý den", rate=120, pitch=50, snr=20.0, seed=3)
 
 def run(jobs, num_workers=2):
     with Pool(num_workers) as pool:
-        return [answer for _, answer in sorted(pool.run(jobs))]
+        return list(pool.run(jobs))
 
 
 def sha256(path):
@@ -105,7 +105,9 @@ def test_jobs_and_answers_longer_than_a_pipe_pass():
 
 
 def test_an_unknown_voice_is_named():
-    with pytest.raises(RuntimeError, match="of 'a' by voice xx: ValueError: `voice` must be one of eSpeak NG's"):
+    with pytest.raises(
+        RuntimeError, match="Cannot render 'a' by voice xx: ValueError: `voice` must be one of eSpeak NG's"
+    ):
         run([SpeakJob("xx", "a", 120, 50)])
 
 
@@ -114,18 +116,18 @@ def test_a_killed_worker_is_an_error_that_names_the_text():
         answers = pool.run([GREETING] * 1000)
         next(answers)
         os.kill(pool.pids[0], signal.SIGKILL)
-        with pytest.raises(RuntimeError, match=r"'dobrý den' by voice cs\+f2 \(signal SIGKILL.*The same command"):
+        with pytest.raises(RuntimeError, match=r"'dobrý den' by voice cs\+f2 \(signal SIGKILL.*Run the same command"):
             list(answers)
 
 
 def test_a_crash_in_the_library_and_a_hang_are_errors_with_the_signal():
     program = (
-        "import ctypes, time\nfrom ctcdro.data import rendering\nrendering.TIME_LIMIT = 1\n"
+        "import ctypes, time\nfrom ctcdro.synthetic import rendering\nrendering.TIME_LIMIT = 1\n"
         "for function in (lambda: ctypes.string_at(0), lambda: time.sleep(60), lambda: 1 / 0):\n"
         "    try: rendering.in_fork(function)\n    except RuntimeError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    signals = "eSpeak NG was ended by signal SIGSEGV\neSpeak NG was ended by signal SIGALRM\n"
+    signals = "eSpeak NG died of signal SIGSEGV\neSpeak NG died of signal SIGALRM\n"
     assert done.stdout == signals + "ZeroDivisionError: division by zero\n"
 
 

@@ -1,9 +1,10 @@
-"""What is wrong with a dataset, and where: one finding, many of them, and the report of a check."""
+"""Problems of a dataset and where they are: a finding, the findings of a check, and its report."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -12,15 +13,15 @@ import numpy.typing as npt
 
 from ..prepare.statistics import Statistics
 
-# Of one kind and severity; where millions of lines have the same fault, the rest is counted.
-MOST_KEPT = 1000
+# Findings kept of each kind and severity, in case millions of lines have the same problem.
+MAX_KEPT = 1000
 
 Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong, where, and what about it."""
+    """A problem, and the manifest line where it is."""
 
     kind: str
     severity: Severity
@@ -29,75 +30,88 @@ class Finding:
 
 
 class Findings:
-    """Findings in their order, the first `MOST_KEPT` of each kind and severity, and the number of all.
+    """Findings, of which the first `MAX_KEPT` of each kind and severity are kept, and all are counted.
 
     Example:
         >>> findings = Findings()
         >>> for line in range(2000):
-        ...     findings.add(Finding("empty transcript", "error", f"train.jsonl:{line + 1}", "`text` is empty"))
-        >>> len(findings.kept), findings.counts["empty transcript", "error"]
+        ...     findings.error("empty transcript", f"train.jsonl:{line + 1}", "`text` is empty")
+        >>> len(findings.kept()), findings.counts["empty transcript", "error"]
         (1000, 2000)
     """
 
     def __init__(self) -> None:
-        self.kept: list[Finding] = []
         self.counts: Counter[tuple[str, Severity]] = Counter()
+        self._kept: dict[tuple[Severity, str], list[Finding]] = defaultdict(list)
 
     def add(self, finding: Finding) -> None:
         """Counts a finding, and keeps it if it is one of the first."""
         self.counts[finding.kind, finding.severity] += 1
-        if self.counts[finding.kind, finding.severity] <= MOST_KEPT:
-            self.kept.append(finding)
+        kept = self._kept[finding.severity, finding.kind]
+        if len(kept) < MAX_KEPT:
+            kept.append(finding)
+
+    def error(self, kind: str, where: str, detail: str) -> None:
+        """Adds a problem that stops training or teaches the model something wrong."""
+        self.add(Finding(kind, "error", where, detail))
+
+    def warning(self, kind: str, where: str, detail: str) -> None:
+        """Adds a problem that training survives."""
+        self.add(Finding(kind, "warning", where, detail))
+
+    def kept(self) -> list[Finding]:
+        """The findings that were kept, errors first, by kind; those of one kind in the order they were added."""
+        return [finding for _, findings in sorted(self._kept.items()) for finding in findings]
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What was found in a dataset."""
+    """The result of checking a dataset."""
 
     dataset: str
     frame_rate: float
     decoded: bool
-    """Whether the audio was read, or only its headers."""
-    statistics: dict[str, dict[str, Statistics]]
+    """Whether the audio was decoded, or only its headers were read."""
+    statistics: Mapping[str, Mapping[str, Statistics]]
     """By split and language."""
     findings: list[Finding]
-    """The first `MOST_KEPT` of each kind and severity."""
+    """The first `MAX_KEPT` of each kind and severity, errors first, by kind."""
     counts: Counter[tuple[str, Severity]]
-    """The number of all, by kind and severity."""
+    """Number of findings of each kind and severity, including those that were not kept."""
     durations: dict[str, npt.NDArray[np.float64]] = field(repr=False)
     """Seconds of the training utterances, by group."""
 
     @property
     def errors(self) -> list[Finding]:
-        """Those of the findings that are errors."""
+        """The findings that are errors."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
     @property
     def num_errors(self) -> int:
-        return self._num_of("error")
+        return self._count("error")
 
     @property
     def num_warnings(self) -> int:
-        return self._num_of("warning")
+        return self._count("warning")
 
-    def _num_of(self, severity: Severity) -> int:
-        return sum(number for (_, own), number in self.counts.items() if own == severity)
+    def _count(self, severity: Severity) -> int:
+        return sum(number for (_, other), number in self.counts.items() if other == severity)
 
     def by_kind(self) -> dict[str, list[Finding]]:
-        """Findings by their kind, errors first."""
-        found: dict[str, list[Finding]] = defaultdict(list)
-        for finding in sorted(self.findings, key=lambda finding: (finding.severity, finding.kind)):
-            found[finding.kind].append(finding)
-        return dict(found)
+        """Findings by kind, errors first."""
+        kinds: dict[str, list[Finding]] = defaultdict(list)
+        for finding in self.findings:
+            kinds[finding.kind].append(finding)
+        return dict(kinds)
 
     def count_by_kind(self) -> dict[str, int]:
-        """The number of all findings of each kind, in the same order."""
+        """Number of findings of each kind, in the same order."""
         return {kind: self.counts[kind, "error"] + self.counts[kind, "warning"] for kind in self.by_kind()}
 
     def to_json(self) -> str:
-        """All but the durations."""
+        """The report as JSON, without the durations."""
         statistics = {
-            split: {language: asdict(one) for language, one in languages.items()}
+            split: {language: asdict(row) for language, row in languages.items()}
             for split, languages in self.statistics.items()
         }
         record = {

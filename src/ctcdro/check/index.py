@@ -1,7 +1,6 @@
-"""What has to be known of all lines of a dataset before one of them can be judged, in some 50 bytes a line.
+"""What has to be known about all lines of a dataset before a single one can be checked.
 
-Lines are read one at a time, as often as they are needed. Of each line its duration is kept, and digests of what should
-not come twice.
+Utterances are not kept: manifests are read again for each pass.
 """
 
 from __future__ import annotations
@@ -11,60 +10,57 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from ..prepare.duplicates import Digest, Repeated, Repetitions, digest
-from ..prepare.prepare import SPLITS
-from ..prepare.statistics import LanguageTotals, Pace, PaceSample
+from ..prepare.duplicates import DuplicateKeys, digest
+from ..prepare.entries import SPLITS
+from ..prepare.statistics import LanguageSizes, Pace
 from ..speech.manifest import group_name
 from ..speech.utterance import Utterance
-from ..speech.vocabulary import can_be_language
+from ..speech.vocabulary import can_be_character, can_be_language
 from ..storage.json_files import scan_json_lines
-from .findings import Finding, Findings
+from .findings import Findings
 
 
-class Placed(NamedTuple):
-    """An utterance and where it stands."""
+class LocatedUtterance(NamedTuple):
+    """An utterance, its split, and its manifest line."""
 
-    path: Path
-    line: int
     utterance: Utterance
-
-    @property
-    def where(self) -> str:
-        return f"{self.path}:{self.line}"
+    split: str
+    where: str
 
 
-class Part:
-    """The manifest of a split, read as often as it is needed; or that there is none."""
+class SplitManifest:
+    """The manifest of a split, which may be read several times, or may not exist."""
 
     def __init__(self, folder: Path, split: str) -> None:
         self.split = split
-        self.number = SPLITS.index(split)
         self.path = folder / f"{split}.jsonl"
-        self._stamp = self._stamp_now()
+        self._version = self._current_version()
 
     @property
-    def is_there(self) -> bool:
-        return self._stamp is not None
+    def exists(self) -> bool:
+        return self._version is not None
 
-    def _stamp_now(self) -> tuple[int, int, int] | None:
+    def _current_version(self) -> tuple[int, int, int] | None:
         if not self.path.is_file():
             return None
-        found = self.path.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        status = self.path.stat()
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
-    def placed(self, malformed: Findings | None = None) -> Iterator[Placed]:
-        """The utterances; lines that hold none are findings.
+    def read(self, findings: Findings | None = None) -> Iterator[LocatedUtterance]:
+        """Reads the utterances; lines without one are skipped, and added to `findings`.
 
         Raises:
-            ValueError: if the manifest is another one than before, so that nothing fits any more.
+            ValueError: if the manifest has changed since it was first read.
         """
-        if self._stamp_now() != self._stamp:
+        if self._current_version() != self._version:
             raise ValueError(f"{self.path}: changed while it was being read. Wait until it is written, and try again.")
         folder = str(self.path.parent)
-        for line, record in scan_json_lines(self.path) if self.is_there else ():
+        for line, record in scan_json_lines(self.path) if self.exists else ():
+            where = f"{self.path}:{line}"
             try:
                 if isinstance(record, ValueError):
                     raise record
@@ -72,108 +68,108 @@ class Part:
                 if not can_be_language(utterance.lang):
                     raise ValueError(f"`lang` must have no spaces or brackets, got {utterance.lang!r:.60}")
             except ValueError as error:
-                if malformed is not None:
-                    malformed.add(Finding("malformed line", "error", f"{self.path}:{line}", str(error)))
+                if findings is not None:
+                    findings.error("malformed line", where, str(error))
                 continue
-            yield Placed(self.path, line, utterance)
+            yield LocatedUtterance(utterance, self.split, where)
 
 
 @dataclass(slots=True)
-class Places:
-    """The first of several places, and how many there are."""
+class FirstAndCount:
+    """The first of several manifest lines, and their number."""
 
     first: str = ""
-    number: int = 0
+    count: int = 0
 
-    def add(self, one: Placed) -> None:
-        self.first = self.first or one.where
-        self.number += 1
+    def add(self, where: str) -> None:
+        self.first = self.first or where
+        self.count += 1
 
 
-class Known:
-    """What is known of all lines: `add` takes in each, `settle` ends that.
+class DatasetIndex:
+    """Facts about all utterances of a dataset. Training data must be added first.
 
     Args:
-        by: the fields that tell groups apart.
+        by: fields that define the groups.
     """
 
     def __init__(self, by: Sequence[str]) -> None:
-        self.totals = {split: LanguageTotals() for split in SPLITS}
-        self.num_utterances = 0
-        self.groups: dict[str, array[float]] = defaultdict(lambda: array("d"))
-        """Seconds of the training utterances."""
-        self.without_group: dict[str, Places] = defaultdict(Places)
-        """Why they have none."""
-        self.group_places: dict[str, Places] = defaultdict(Places)
-        """Where the training utterances of each group are."""
-        self.places: dict[str, dict[str, Places]] = defaultdict(lambda: defaultdict(Places))
-        """Where the utterances of each language and split are."""
-        self.paces: dict[str, Pace] = {}
-        """The pace of each language with enough utterances; filled by `settle`."""
-        self._samples: dict[str, PaceSample] = defaultdict(PaceSample)
-        self.languages: set[str] = set()
-        self.trained_languages: set[str] = set()
-        self.trained_characters: set[str] = set()
-        self.texts = Repetitions(len(SPLITS))
-        self.stretches = Repetitions(len(SPLITS))
-        self.ids = Repetitions()
-        self._files = Repeated()
+        self.sizes = {split: LanguageSizes() for split in SPLITS}
+        self.languages: dict[str, dict[str, FirstAndCount]] = defaultdict(lambda: defaultdict(FirstAndCount))
+        """Lines of each language and split."""
+        self.group_durations: dict[str, array[float]] = defaultdict(lambda: array("d"))
+        """Seconds of the training utterances of each group."""
+        self.groups: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
+        """Training lines of each group."""
+        self.without_group: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
+        """Lines without group, by the reason."""
+        self.characters: set[str] = set()
+        """Characters of the training texts that can be labels."""
+        self.held_out: set[bytes] = set()
+        """Keys of the texts and audio of dev and test."""
+        self.ids, self.files = DuplicateKeys(), DuplicateKeys()
         self._by = list(by)
 
-    def add(self, part: Part, one: Placed) -> None:
-        """Takes in a line; training data come first."""
-        utterance = one.utterance
-        self.totals[part.split].add(utterance)
-        self.num_utterances += 1
-        self.languages.add(utterance.lang)
-        self.places[utterance.lang][part.split].add(one)
-        self._samples[utterance.lang].add(utterance)
-        if part.split == "train":
-            self.trained_languages.add(utterance.lang)
-            self.trained_characters.update(utterance.text)
-        self._add_group(part.split, one)
-        self.texts.note(text_key(utterance), part.number)
-        self.stretches.note(stretch_key(utterance), part.number)
-        self._files.note(_file_key(utterance))
-        if utterance.id is not None:
-            self.ids.note(digest(utterance.id))
+    def add(self, located: LocatedUtterance) -> None:
+        """Adds a line."""
+        utterance, split, where = located
+        self.sizes[split].add(utterance)
+        self.languages[utterance.lang][split].add(where)
+        self._add_group(located)
+        if split == "train":
+            self.characters.update(filter(can_be_character, set(utterance.text) - self.characters))
+        else:
+            self.held_out |= {text_key(utterance), audio_key(utterance)}
+        self.files.add(file_key(utterance))
+        if (key := id_key(utterance)) is not None:
+            self.ids.add(key)
 
-    def _add_group(self, split: str, one: Placed) -> None:
+    def _add_group(self, located: LocatedUtterance) -> None:
+        utterance, split, where = located
         try:
-            name = group_name(one.utterance, self._by)
+            name = group_name(utterance, self._by)
         except ValueError as error:
-            self.without_group[f"{split}: {error}"].add(one)
+            self.without_group[f"{split}: {error}"].add(where)
             return
         if split == "train":
-            self.groups[name].append(one.utterance.duration)
-            self.group_places[name].add(one)
-        elif name not in self.groups and self._by != ["lang"]:  # of languages it is said elsewhere
-            self.without_group[f"{split}: group {name!r} is not in train"].add(one)
+            self.group_durations[name].append(utterance.duration)
+            self.groups[name].add(where)
+        elif name not in self.groups and self._by != ["lang"]:  # languages have a finding of their own
+            self.without_group[f"{split}: group {name!r} is not in train"].add(where)
 
-    def settle(self) -> None:
-        """Ends the taking in."""
-        for keys in (self.texts, self.stretches, self.ids, self._files):
-            keys.settle()
-        for language, sample in self._samples.items():
-            if pace := sample.pace():
-                self.paces[language] = pace
-        self._samples.clear()
+    @property
+    def num_utterances(self) -> int:
+        return sum(count.count for splits in self.languages.values() for count in splits.values())
 
-    def is_whole(self, utterance: Utterance) -> bool:
-        """Whether no other utterance is in its file, which then should be as long as the utterance."""
-        return utterance.offset == 0 and _file_key(utterance) not in self._files
+    @cached_property
+    def paces(self) -> dict[str, Pace | None]:
+        """The pace of each language, None if it has too few utterances."""
+        paces = {}
+        for language in self.languages:
+            seconds, num_characters = array("d"), array("q")
+            for sizes in self.sizes.values():
+                seconds.extend(sizes.durations.get(language, ()))
+                num_characters.extend(sizes.num_characters.get(language, ()))
+            paces[language] = Pace.fit(num_characters, seconds)
+        return paces
 
-
-def text_key(utterance: Utterance) -> Digest:
-    """Of the text in its language."""
-    return digest(f"{utterance.lang} {utterance.text}")  # languages have no spaces
-
-
-def stretch_key(utterance: Utterance) -> Digest:
-    """Of the file and where in it the utterance begins."""
-    # Zero may have a sign, which says nothing here; adding zero takes it off.
-    return digest(f"{utterance.offset + 0.0!r} {os.path.normpath(utterance.audio_filepath)}")
+    def has_own_file(self, utterance: Utterance) -> bool:
+        """Whether no other utterance is in its file, which should then be as long as the utterance."""
+        return utterance.offset == 0 and file_key(utterance) not in self.files
 
 
-def _file_key(utterance: Utterance) -> Digest:
-    return digest(os.path.normpath(utterance.audio_filepath))
+def text_key(utterance: Utterance) -> bytes:
+    return digest(f"text {utterance.lang} {utterance.text}")  # languages have no spaces
+
+
+def audio_key(utterance: Utterance) -> bytes:
+    # Adding zero turns -0.0 into 0.0.
+    return digest(f"audio {utterance.offset + 0.0!r} {os.path.normpath(utterance.audio_filepath)}")
+
+
+def file_key(utterance: Utterance) -> bytes:
+    return digest(f"file {os.path.normpath(utterance.audio_filepath)}")
+
+
+def id_key(utterance: Utterance) -> bytes | None:
+    return None if utterance.id is None else digest(f"id {utterance.id}")

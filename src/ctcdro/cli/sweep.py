@@ -109,7 +109,7 @@ def demo(
             done = run_demo(
                 out,
                 seed,
-                specs=parse_speech_specs(DEMO_SPECS, minutes),
+                specs=parse_speech_specs(DEMO_SPECS, minutes=[minutes] if minutes else None),
                 num_steps=steps,
                 num_jobs=jobs,
                 track=progress,

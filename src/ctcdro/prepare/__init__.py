@@ -1,1 +1,1 @@
-"""Corpora in, datasets out: a reader per corpus layout, checks, and manifests with statistics."""
+"""Corpora -> datasets: one reader per corpus layout, checks, and manifests with statistics."""

@@ -1,10 +1,10 @@
-"""Codes of languages: those of corpora -> ISO 639-3, which the paper and ML-SUPERB use."""
+"""Language codes of corpora -> ISO 639-3 codes, which the paper and ML-SUPERB use."""
 
 from __future__ import annotations
 
 from ..runtime.extras import extra
 
-# Written Chinese says nothing of the language that is spoken; the place does.
+# Written Chinese does not say which language is spoken; the region does.
 _SPOKEN = {
     "zh": "cmn",
     "zh-cn": "cmn",
@@ -16,14 +16,14 @@ _SPOKEN = {
 
 
 def language_code(tag: str) -> str:
-    """The code of three letters, of a tag with any of - and _.
+    """The ISO 639-3 code of a language tag with hyphens or underscores.
 
     Example:
         >>> [language_code(tag) for tag in ["cs", "zh-CN", "zh-HK", "cmn_hans_cn", "nn-NO", "sw_ke", "ces", "hsb"]]
         ['ces', 'cmn', 'yue', 'cmn', 'nno', 'swa', 'ces', 'hsb']
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if it does not begin with an ISO 639 code.
     """
     with extra("data", "Mapping language codes"):
         import langcodes
@@ -35,4 +35,4 @@ def language_code(tag: str) -> str:
     try:
         return _SPOKEN.get(code) or langcodes.Language.get(code).to_alpha3()
     except (LookupError, ValueError) as error:
-        raise ValueError(f"{tag!r} must begin with the ISO 639 code of a language, as cs, ces or zh-CN.") from error
+        raise ValueError(f"{tag!r} must begin with an ISO 639 language code, such as cs, ces or zh-CN.") from error

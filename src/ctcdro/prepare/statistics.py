@@ -13,20 +13,13 @@ import numpy.typing as npt
 
 from ..speech.utterance import Utterance
 
-# Utterances of which the sizes are kept, before their means and squares are added to those of others.
-UTTERANCES_AT_A_TIME = 1024
-
 # With fewer utterances, a single wrong one could distort the line of `Pace`.
 MIN_UTTERANCES_FOR_PACE = 20
-
-# Utterances per language that its pace is estimated from; medians of more differ by a few percent.
-MOST_FOR_PACE = 2048
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """The utterances of one language: number, hours, mean ± standard deviation of seconds and characters, and
-    characters per second of all its audio."""
+    """Statistics of the utterances of one language."""
 
     num_utterances: int
     hours: float
@@ -35,106 +28,27 @@ class Statistics:
     characters_mean: float
     characters_deviation: float
     characters_per_second: float
+    """All characters over all seconds."""
 
     @classmethod
-    def of(cls, utterances: Iterable[Utterance]) -> Statistics:
-        """Counts.
+    def of(cls, durations: npt.ArrayLike, num_characters: npt.ArrayLike) -> Statistics:
+        """Computes statistics from the seconds and characters of each utterance.
 
         Example:
-            >>> Statistics.of([Utterance("a.wav", 3.0, "ahoj", "ces"), Utterance("b.wav", 5.0, "dobrý den", "ces")])
+            >>> Statistics.of([3.0, 5.0], [4, 9])
             Statistics(num_utterances=2, hours=0.0022..., duration_mean=4.0, duration_deviation=1.0,
                        characters_mean=6.5, characters_deviation=2.5, characters_per_second=1.625)
         """
-        totals = Totals()
-        for utterance in utterances:
-            totals.add(utterance)
-        return totals.statistics()
-
-
-class Totals:
-    """What the statistics of one language are made of, in memory that does not grow with its utterances.
-
-    Example:
-        >>> totals = Totals()
-        >>> totals.add(Utterance("a.wav", 3.0, "ahoj", "ces"))
-        >>> totals.statistics().characters_mean
-        4.0
-    """
-
-    def __init__(self) -> None:
-        self._sizes = array("d")  # seconds and characters in turn
-        self._num_utterances = 0
-        self._seconds = 0.0
-        self._means = np.zeros(2)
-        self._squares = np.zeros(2)
-        """Sums of squared distances from the means."""
-
-    def add(self, utterance: Utterance) -> None:
-        """Counts an utterance."""
-        self._sizes.append(utterance.duration)
-        self._sizes.append(len(utterance.text))
-        if len(self._sizes) == 2 * UTTERANCES_AT_A_TIME:
-            self._merge()
-
-    def _merge(self) -> None:
-        """Adds the sizes to what was counted before, by the formula of Chan, Golub and LeVeque."""
-        sizes = np.array(self._sizes).reshape(-1, 2)
-        self._sizes = array("d")
-        before, new = self._num_utterances, len(sizes)
-        means = sizes.mean(0)
-        apart = means - self._means
-        self._num_utterances += new
-        self._seconds += float(sizes[:, 0].sum())
-        self._squares += ((sizes - means) ** 2).sum(0) + apart**2 * (before * new / self._num_utterances)
-        self._means = self._means + apart * (new / self._num_utterances) if before else means
-
-    def statistics(self) -> Statistics:
-        """What was counted so far.
-
-        Raises:
-            ValueError: if there is nothing.
-        """
-        if self._sizes:
-            self._merge()
-        if not self._num_utterances:
-            raise ValueError("`utterances` must not be empty.")
-        means = self._means.tolist()
-        deviations = np.sqrt(self._squares / self._num_utterances).tolist()
-        return Statistics(
-            num_utterances=self._num_utterances,
-            hours=self._seconds / 3600,
-            duration_mean=means[0],
-            duration_deviation=deviations[0],
-            characters_mean=means[1],
-            characters_deviation=deviations[1],
-            characters_per_second=means[1] / means[0],
+        seconds, characters = np.asarray(durations, np.float64), np.asarray(num_characters, np.float64)
+        return cls(
+            num_utterances=len(seconds),
+            hours=float(seconds.sum() / 3600),
+            duration_mean=float(seconds.mean()),
+            duration_deviation=float(seconds.std()),
+            characters_mean=float(characters.mean()),
+            characters_deviation=float(characters.std()),
+            characters_per_second=float(characters.mean() / seconds.mean()),
         )
-
-
-class LanguageTotals:
-    """The same for each language of a split.
-
-    Example:
-        >>> totals = LanguageTotals()
-        >>> totals.add(Utterance("a.wav", 3.0, "ahoj", "ces"))
-        >>> list(totals.statistics())
-        ['ces']
-    """
-
-    def __init__(self) -> None:
-        self._totals: dict[str, Totals] = defaultdict(Totals)
-
-    def __bool__(self) -> bool:
-        """Whether there are utterances."""
-        return bool(self._totals)
-
-    def add(self, utterance: Utterance) -> None:
-        """Counts an utterance."""
-        self._totals[utterance.lang].add(utterance)
-
-    def statistics(self) -> dict[str, Statistics]:
-        """The statistics of each language, in the order of their codes."""
-        return {language: self._totals[language].statistics() for language in sorted(self._totals)}
 
 
 class Pace(NamedTuple):
@@ -180,36 +94,45 @@ class Pace(NamedTuple):
         return self.base + self.per_character * num_characters
 
 
-class PaceSample:
-    """Keeps every n-th added utterance, where n is the smallest power of two that keeps few enough."""
-
-    def __init__(self) -> None:
-        self._sizes = array("d")  # characters and seconds in turn
-        self._num_added = 0
-        self._stride = 1
-
-    def add(self, utterance: Utterance) -> None:
-        """Keeps the utterance if it is an n-th one."""
-        if self._num_added % self._stride == 0:
-            self._sizes.extend((len(utterance.text), utterance.duration))
-            if len(self._sizes) > 2 * MOST_FOR_PACE:
-                self._sizes = array("d", np.array(self._sizes).reshape(-1, 2)[::2].ravel())
-                self._stride *= 2
-        self._num_added += 1
-
-    def pace(self) -> Pace | None:
-        """The pace of the utterances that were kept."""
-        return Pace.fit(self._sizes[::2], self._sizes[1::2])
-
-
-def by_language(utterances: Iterable[Utterance]) -> dict[str, Statistics]:
-    """The statistics of each language, in the order of their codes.
+class LanguageSizes:
+    """Seconds and characters of each utterance, by language; 16 bytes per utterance.
 
     Example:
-        >>> by_language([Utterance("a.wav", 3.0, "ahoj", "ces"), Utterance("b.wav", 4.0, "hej", "swe")])["swe"].hours
+        >>> sizes = LanguageSizes()
+        >>> sizes.add(Utterance("a.wav", 3.0, "ahoj", "ces"))
+        >>> sizes.statistics()["ces"].characters_mean
+        4.0
+    """
+
+    def __init__(self) -> None:
+        self.durations: dict[str, array[float]] = defaultdict(lambda: array("d"))
+        self.num_characters: dict[str, array[int]] = defaultdict(lambda: array("q"))
+
+    def __bool__(self) -> bool:
+        return bool(self.durations)
+
+    def add(self, utterance: Utterance) -> None:
+        """Adds an utterance."""
+        self.durations[utterance.lang].append(utterance.duration)
+        self.num_characters[utterance.lang].append(len(utterance.text))
+
+    def statistics(self) -> dict[str, Statistics]:
+        """The statistics of each language, sorted by language."""
+        return {
+            language: Statistics.of(durations, self.num_characters[language])
+            for language, durations in sorted(self.durations.items())
+        }
+
+
+def statistics_by_language(utterances: Iterable[Utterance]) -> dict[str, Statistics]:
+    """The statistics of each language, sorted by language.
+
+    Example:
+        >>> utterances = [Utterance("a.wav", 3.0, "ahoj", "ces"), Utterance("b.wav", 4.0, "hej", "swe")]
+        >>> statistics_by_language(utterances)["swe"].hours
         0.0011...
     """
-    totals = LanguageTotals()
+    sizes = LanguageSizes()
     for utterance in utterances:
-        totals.add(utterance)
-    return totals.statistics()
+        sizes.add(utterance)
+    return sizes.statistics()

@@ -1,15 +1,14 @@
-"""One file of audio: what its header says, and its samples as 16 kHz mono.
+"""Audio files: their headers, and their samples as 16 kHz mono.
 
-Reads what libsndfile reads: WAV, FLAC, Ogg Vorbis, Opus in Ogg, MP3 and others. Whatever is wrong with a file comes as
-an `AudioError` that names the file, what is wrong, and what to do.
+Reads the formats of libsndfile: WAV, FLAC, Ogg Vorbis, Opus in Ogg, MP3 and others. An `AudioError` names the file, the
+problem and what to do.
 
-What one can rely on: samples are float32 and finite, and there is at least one; what lies before a stretch is not
-decoded, as far as the format allows. A stretch is the same slice of the whole file: to the bit for WAV, FLAC and
-Vorbis, to rounding for MP3, nearly so for Opus, whose decoder needs a moment to settle. Where it has to be resampled,
-its first and last few milliseconds differ, for want of neighbors.
+Guarantees: samples are float32 and finite, and there is at least one. Audio before a segment is not decoded, as far as
+the format allows. A segment equals the same slice of the whole file: to the bit for WAV, FLAC and Vorbis, to rounding
+for MP3, approximately for Opus, whose decoder takes a moment to settle. If it is resampled, its first and last few
+milliseconds differ.
 
-What libsndfile does not notice is not noticed here: WAV and Ogg files that broke off are shorter files to it, and only
-a `duration` shows that something is missing.
+Truncated WAV and Ogg files look like shorter files to libsndfile: only a `duration` reveals that something is missing.
 """
 
 from __future__ import annotations
@@ -32,50 +31,44 @@ Samples: TypeAlias = npt.NDArray[np.float32]
 
 SAMPLE_RATE = 16_000
 
-# The receptive field of wav2vec 2.0 and its kin: below it an encoder has no frame to give.
+# The receptive field of wav2vec 2.0 and similar encoders: shorter audio gives no frame.
 MIN_DURATION = 0.025
 
-# Seconds by which a file may be shorter than its header or a manifest says. Durations are rounded, and the headers of
-# some Opus files promise some milliseconds more than come; a file that broke off lacks more.
+# Seconds by which a file may be shorter than its header or a manifest says: durations are rounded, and the headers of
+# some Opus files are a few milliseconds too long.
 TOLERANCE = 0.05
 
-# Beyond these a header is damaged, and resampling would take all the memory there is.
+# Outside this range a header is damaged, and resampling could exhaust the memory.
 SAMPLE_RATES = range(1_000, 1_000_001)
 
-# Headers can promise any number of frames and channels; no more samples than this are asked for at a time.
-SAMPLES_AT_A_TIME = 2**22
+# Samples requested at a time, because a header can claim any number of frames and channels.
+SAMPLES_PER_READ = 2**22
 
-# And no more than this are read at all, as they are or resampled: nine hours at 16 kHz, 2 GB. Silence is packed so well
-# that a file of some kilobytes may hold days of it.
-MOST_SAMPLES = 2**29
+# Samples read at all, before or after resampling: nine hours at 16 kHz, 2 GB. Silence compresses so well that a file of
+# a few kilobytes may hold days of it.
+MAX_SAMPLES = 2**29
 
-# What libsndfile says where a header does not tell the number of frames, as that of a FLAC file written to a pipe.
+# The number of frames if the header does not have it, for example in a FLAC file that was written to a pipe.
 UNKNOWN = 2**63 - 1
 
 # Relative to full scale. Floating-point samples may exceed it by a few decibels; larger ones are mis-scaled or garbage.
-LOUDEST = 8.0
+MAX_AMPLITUDE = 8.0
 
-_REMEDY = "Replace the file, or take it out of the manifest."
+_REMEDY = "Replace the file, or remove it from the manifest."
 
 
 class AudioError(ValueError):
-    """What is wrong with a file of audio, and what to do, in one line.
-
-    Example:
-        >>> str(AudioError("a.wav: no such file."))
-        'a.wav: no such file.'
-    """
+    """The problem of an audio file, and what to do, in one line."""
 
     def __init__(self, message: str) -> None:
-        # A `DataLoader` raises the error of a worker process anew, with the worker's traceback for a message. What a
-        # reader wants of it is the last line, which is ours.
+        # A `DataLoader` raises the error of a worker process again, with a traceback that ends with the message.
         if message.startswith("Caught AudioError in "):
             message = message.rstrip().rpartition("AudioError: ")[2]
         super().__init__(message)
 
 
 class AudioHeader(NamedTuple):
-    """What the header of a file says of its audio."""
+    """The header of an audio file."""
 
     duration: Seconds
     sample_rate: int
@@ -83,10 +76,10 @@ class AudioHeader(NamedTuple):
 
 
 class _File(soundfile.SoundFile):  # type: ignore[misc]
-    """A file to read once, from some place on.
+    """A file that is read once.
 
-    After each read, soundfile seeks to where reading has ended, unless a file cannot seek. That takes time, and fails
-    at the end of some files, so that samples already read are lost.
+    After each read, soundfile seeks to the position it has reached, unless a file cannot seek. That takes time, and
+    fails at the end of some files, which would lose the samples that were read.
     """
 
     def seekable(self) -> bool:
@@ -94,12 +87,12 @@ class _File(soundfile.SoundFile):  # type: ignore[misc]
 
 
 def header(path: PathLike) -> AudioHeader:
-    """Reads the header of a file, and decodes nothing.
+    """Reads the header of a file without decoding it.
 
-    The duration of an MP3 file of varying bit rate is an estimate if its first frame does not tell how many there are.
+    The duration of an MP3 file with variable bit rate is an estimate if its first frame lacks the number of frames.
 
     Raises:
-        AudioError: if there is no audio, or the header does not say how much.
+        AudioError: if there is no audio, or the header has no length.
 
     Example:
         >>> import tempfile
@@ -111,27 +104,27 @@ def header(path: PathLike) -> AudioHeader:
     path = os.fspath(path)
     with _open(path) as file:
         if file.frames == UNKNOWN:
-            raise AudioError(f"{path}: its header does not say how long it is. Convert it anew, not through a pipe.")
+            raise AudioError(f"{path}: the header has no length. Convert the file again, without a pipe.")
         return AudioHeader(file.frames / file.samplerate, file.samplerate, file.channels)
 
 
 def read_audio(
     path: PathLike, offset: Seconds = 0.0, duration: Seconds | None = None, sample_rate: int = SAMPLE_RATE
 ) -> Samples:
-    """Reads a file, or a stretch of it, as the mean of its channels, at the given sample rate.
+    """Reads a file, or a segment of it, as the mean of its channels.
 
     Args:
         path: the file.
-        offset: where the stretch begins, in seconds.
-        duration: how long it is, in seconds; by default all that is left. A stretch may end up to `TOLERANCE` after
-            the file does, and is that much shorter then.
-        sample_rate: of the result.
+        offset: start of the segment, in seconds.
+        duration: length of the segment, in seconds; by default the rest of the file. A segment that ends up to
+            `TOLERANCE` after the file is cut there.
+        sample_rate: sample rate of the result.
 
     Returns:
-        (n,) samples, from -1 to 1; those of floating-point files may be larger, up to `LOUDEST`.
+        (n,) samples, from -1 to 1; those of floating-point files may be larger, up to `MAX_AMPLITUDE`.
 
     Raises:
-        AudioError: if the stretch cannot be read whole, or has samples that are not finite or beyond `LOUDEST`.
+        AudioError: if the segment cannot be read completely, or has samples that are not finite or too large.
 
     Example:
         >>> import tempfile
@@ -144,95 +137,95 @@ def read_audio(
     if not 0 <= offset < np.inf:
         raise ValueError(f"`offset` must be zero or more seconds; got {offset!r}.")
     if duration is not None and not 0 < duration < np.inf:
-        raise ValueError(f"`duration` must be positive seconds, or None for all that is left; got {duration!r}.")
+        raise ValueError(f"`duration` must be positive seconds, or None for the rest of the file; got {duration!r}.")
     with _open(path) as file:
         rate = file.samplerate
-        most = int(MOST_SAMPLES / max(file.channels, sample_rate / rate))
-        samples = _mean_of_channels(_read_stretch(path, file, offset, duration, most))
-    if len(samples) and not max(samples.max(), -samples.min()) <= LOUDEST:  # nor is a sample that is not a number
-        number = np.flatnonzero(~(np.abs(samples) <= LOUDEST))[0]
-        place, value = offset + number / rate, samples[number]
-        wrong = f"{value:.3g}, far beyond full scale (1.0)" if np.isfinite(value) else "not a finite number"
-        raise AudioError(f"{path}: the sample at {place:.3f} s is {wrong}. {_REMEDY}")
+        max_frames = int(MAX_SAMPLES / max(file.channels, sample_rate / rate))
+        samples = _mean_of_channels(_read_segment(path, file, offset, duration, max_frames))
+    if len(samples) and not max(samples.max(), -samples.min()) <= MAX_AMPLITUDE:  # also if one is not a number
+        index = np.flatnonzero(~(np.abs(samples) <= MAX_AMPLITUDE))[0]
+        value = samples[index]
+        problem = f"{value:.3g}, far beyond full scale (1.0)" if np.isfinite(value) else "not a finite number"
+        raise AudioError(f"{path}: the sample at {offset + index / rate:.3f} s is {problem}. {_REMEDY}")
     if rate != sample_rate:
         samples = soxr.resample(samples, rate, sample_rate)
     if len(samples) == 0:
-        raise AudioError(f"{path}: no sample at {sample_rate} Hz, so short is what was to be read. {_REMEDY}")
+        raise AudioError(f"{path}: no sample at {sample_rate} Hz, because the segment is too short. {_REMEDY}")
     return samples
 
 
 def _open(path: str) -> _File:
-    if not os.path.isfile(path):  # a pipe would be waited for
+    if not os.path.isfile(path):  # opening a pipe would wait for its writer
         raise AudioError(f"{path}: {_why_not_opened(path)}")
     try:
-        file = _File(os.path.join(".", path) if path == "-" else path)  # which means standard input to libsndfile
+        file = _File(os.path.join(".", path) if path == "-" else path)  # libsndfile reads standard input from "-"
     except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
         raise AudioError(f"{path}: {_why_not_opened(path, error)}") from error
     if file.samplerate not in SAMPLE_RATES:
-        raise AudioError(f"{path}: its header is damaged, with a sample rate of {file.samplerate} Hz. {_REMEDY}")
+        raise AudioError(f"{path}: the header is damaged: sample rate {file.samplerate} Hz. {_REMEDY}")
     if file.frames <= 0:
-        raise AudioError(f"{path}: a header without audio. {_REMEDY}")
+        raise AudioError(f"{path}: no audio after the header. {_REMEDY}")
     return file
 
 
 def _why_not_opened(path: str, error: Exception | None = None) -> str:
     if os.path.isdir(path):
-        return "a folder; expected a file of audio."
+        return "a folder; expected an audio file."
     if not os.path.exists(path):
-        return "no such file. Has it, or the list that names it, been moved?"
+        return "no such file. Has it, or its manifest, been moved?"
     if not os.path.isfile(path):
-        return "a pipe or device; expected a file of audio."
+        return "a pipe or device; expected an audio file."
     if not os.access(path, os.R_OK):
-        return "this user may not read it. Change its permissions."
+        return "permission denied. Change its permissions."
     if os.path.getsize(path) == 0:
         return f"an empty file. {_REMEDY}"
     return f"not audio that libsndfile can read ({_reason(error)}). Convert it to WAV or FLAC, or replace it."
 
 
-def _read_stretch(path: str, file: _File, offset: Seconds, duration: Seconds | None, most_frames: int) -> Samples:
-    """(frames,) or (frames, channels), at the file's own sample rate."""
+def _read_segment(path: str, file: _File, offset: Seconds, duration: Seconds | None, max_frames: int) -> Samples:
+    """(frames,) or (frames, channels), at the sample rate of the file."""
     rate, num_frames = file.samplerate, file.frames
     start = round(min(offset * rate, UNKNOWN))
     stop = num_frames if duration is None else round(min((offset + duration) * rate, 2 * UNKNOWN))
     if start >= num_frames:
         raise AudioError(
-            f"{path}: `offset` {offset:g} s is not before the end, {num_frames / rate:.3f} s. Mend it in the manifest."
+            f"{path}: `offset` {offset:g} s is not before the end, {num_frames / rate:.3f} s. Correct the manifest."
         )
     if stop - num_frames > TOLERANCE * rate:
         raise AudioError(
-            f"{path}: ends at {num_frames / rate:.3f} s; the stretch to read, at {stop / rate:.3f} s. "
-            "Mend `duration` and `offset` in the manifest, or replace the file."
+            f"{path}: ends at {num_frames / rate:.3f} s, before the segment at {stop / rate:.3f} s. Correct `duration` "
+            "and `offset` in the manifest, or replace the file."
         )
     stop = min(stop, num_frames)
     too_long = AudioError(
-        f"{path}: more than {most_frames / rate:.0f} s to be read at once. Give stretches of it, by `offset` and "
-        "`duration`, or cut the file."
+        f"{path}: more than {max_frames / rate:.0f} s to read at once. Use segments with `offset` and `duration`, or "
+        "split the file."
     )
-    if stop != UNKNOWN and stop - start > most_frames:
+    if stop != UNKNOWN and stop - start > max_frames:
         raise too_long
     try:
         if start:
             file.seek(start)
-        samples = _read_frames(file, min(stop - start, most_frames + 1))
+        samples = _read_frames(file, min(stop - start, max_frames + 1))
     except soundfile.SoundFileError as error:
-        raise AudioError(f"{path}: damaged, it cannot be decoded ({_reason(error)}). {_REMEDY}") from error
-    if len(samples) > most_frames:
+        raise AudioError(f"{path}: damaged, cannot be decoded ({_reason(error)}). {_REMEDY}") from error
+    if len(samples) > max_frames:
         raise too_long
     if stop != UNKNOWN and stop - start - len(samples) > TOLERANCE * rate:
         raise AudioError(
-            f"{path}: damaged, it breaks off at {(start + len(samples)) / rate:.3f} s of {stop / rate:.3f} s. {_REMEDY}"
+            f"{path}: damaged, ends at {(start + len(samples)) / rate:.3f} s of {stop / rate:.3f} s. {_REMEDY}"
         )
     return samples
 
 
 def _read_frames(file: _File, num_frames: int) -> Samples:
-    """So many frames, or those that there are."""
+    """Reads up to `num_frames` frames."""
     pieces: list[Samples] = []
     while num_frames > 0:
-        asked = min(num_frames, max(1, SAMPLES_AT_A_TIME // file.channels))
-        pieces.append(file.read(asked, dtype="float32"))
-        num_frames -= asked
-        if len(pieces[-1]) < asked:
+        requested = min(num_frames, max(1, SAMPLES_PER_READ // file.channels))
+        pieces.append(file.read(requested, dtype="float32"))
+        num_frames -= requested
+        if len(pieces[-1]) < requested:
             break
     if len(pieces) == 1:
         return pieces[0]
@@ -242,9 +235,9 @@ def _read_frames(file: _File, num_frames: int) -> Samples:
 def _mean_of_channels(samples: Samples) -> Samples:
     if samples.ndim == 1:
         return samples
-    # Column by column: many times as fast as `mean(axis=1)` over so few columns.
+    # Channel by channel, many times as fast as `mean(axis=1)` for a few channels.
     total = samples[:, 0].copy()
-    with np.errstate(over="ignore", invalid="ignore"):  # the caller looks for what is not finite
+    with np.errstate(over="ignore", invalid="ignore"):  # checked by the caller
         for channel in range(1, samples.shape[1]):
             total += samples[:, channel]
     total /= samples.shape[1]

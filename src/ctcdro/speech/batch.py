@@ -15,6 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .vocabulary import Vocabulary
+
 
 @dataclass(frozen=True)
 class LoadedUtterance:
@@ -57,6 +59,11 @@ class Batch(NamedTuple):
     """The error of each utterance that was skipped."""
 
     @property
+    def num_characters(self) -> Tensor:
+        """(B,) int64, labels of each utterance without its language token."""
+        return (self.num_labels - Vocabulary.num_language_tokens).clamp(min=0)
+
+    @property
     def num_utterances(self) -> int:
         """Zero if all utterances were skipped.
 
@@ -64,11 +71,6 @@ class Batch(NamedTuple):
         `objective(torch.zeros(0), batch.groups)`, or clean the manifest beforehand.
         """
         return len(self.lengths)
-
-    @property
-    def num_characters(self) -> Tensor:
-        """(B,) labels of each utterance that are characters: all but the token of its language."""
-        return (self.num_labels - 1).clamp(min=0)
 
     def to(self, device: torch.device | str) -> Batch:
         """Copies inputs, targets and groups to a device.

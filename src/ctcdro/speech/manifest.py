@@ -6,17 +6,15 @@ A manifest is a file of JSON lines, one utterance per line, with the field names
 
 `audio_filepath` (absolute, or relative to the folder of the manifest, and below it: see `storage.paths`), `duration`
 (seconds), `text` and `lang` are required; `id`, `offset` (seconds into the file), `corpus` and `speaker` are optional;
-other fields are kept. A group's number is its place among the sorted names of all groups, so that it does not depend on
-the order of the data.
+other fields are kept. A group's number is its place among the sorted names of all groups, so it does not depend on the
+order of the data.
 """
 
 from __future__ import annotations
 
 import os
-import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import overload
 
@@ -34,14 +32,16 @@ GROUP_SEPARATOR = "/"
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of utterances: sorted names, and for each utterance the place of its group's name among them."""
+    """The groups of utterances."""
 
     names: list[str]
+    """Sorted, unless they were given."""
     numbers: npt.NDArray[np.int64]
+    """(n,) place of each utterance's group in `names`."""
 
 
 class Manifest(Sequence[Utterance]):
-    """Utterances in a fixed order, from a file or not; `path` and `lines` tell where they were read from.
+    """Utterances in a fixed order. `path` and `lines` are the file and line numbers they were read from, if any.
 
     Example:
         >>> manifest = Manifest([
@@ -63,10 +63,10 @@ class Manifest(Sequence[Utterance]):
 
     @classmethod
     def read(cls, path: PathLike) -> Manifest:
-        """Reads a manifest; paths of audio become relative to the working directory, or absolute.
+        """Reads a manifest.
 
         Raises:
-            ValueError: naming the file, the line and the field where something is wrong.
+            ValueError: names the file, the line and the invalid field.
         """
         manifest = cls([])
         manifest.path = Path(path)
@@ -78,10 +78,7 @@ class Manifest(Sequence[Utterance]):
         return manifest
 
     def write(self, path: PathLike) -> None:
-        """Writes a manifest; audio below its folder is named relative to it, so that the folder can be moved.
-
-        The file appears whole or not at all.
-        """
+        """Writes a manifest atomically. Paths of audio below its folder are relative, so the folder can be moved."""
         folder = Path(path).parent.absolute()
         with atomic_write(path) as file:
             file.writelines(manifest_line(utterance, folder) for utterance in self._utterances)
@@ -105,35 +102,35 @@ class Manifest(Sequence[Utterance]):
         """The group of each utterance.
 
         Args:
-            by: the field or fields that tell groups apart, as a list or as "lang,corpus".
-            names: groups settled before, as those of the training data when this is the development data; by default
-            those found.
+            by: the field or fields that define the groups, as a list or as "lang,corpus".
+            names: names of the groups, for example of the training data for a development set; by default those of the
+                utterances, sorted.
 
         Raises:
-            ValueError: naming the file, the line and the field where an utterance has no group, or none of `names`.
+            ValueError: names the file and line of an utterance without a group, or with a group that is not in `names`.
         """
         by = [name.strip() for name in (by.split(",") if isinstance(by, str) else by)]
         if not by or not all(by):
-            raise ValueError(f'`by` must name at least one field, as "lang" or "lang,corpus"; got {by}.')
+            raise ValueError(f'`by` must name at least one field, such as "lang" or "lang,corpus"; got {by}.')
         if names is not None and len(set(names)) != len(names):
             raise ValueError(f"`names` must be different from each other; got {', '.join(names)}.")
-        own = [self._group_name(number, by) for number in range(len(self))]
-        settled = sorted(set(own)) if names is None else list(names)
-        place = {name: number for number, name in enumerate(settled)}
-        for number, name in enumerate(own):
-            if name not in place:
-                raise ValueError(f"{self.where(number)}: group {name!r} is not among `names` ({', '.join(settled)}).")
-        return Groups(settled, np.array([place[name] for name in own], dtype=np.int64))
+        groups = [self._group_name(index, by) for index in range(len(self))]
+        names = sorted(set(groups)) if names is None else list(names)
+        numbers = {name: number for number, name in enumerate(names)}
+        for index, name in enumerate(groups):
+            if name not in numbers:
+                raise ValueError(f"{self.where(index)}: group {name!r} is not among `names` ({', '.join(names)}).")
+        return Groups(names, np.array([numbers[name] for name in groups], dtype=np.int64))
 
-    def _group_name(self, number: int, by: list[str]) -> str:
+    def _group_name(self, index: int, by: list[str]) -> str:
         try:
-            return group_name(self._utterances[number], by)
+            return group_name(self._utterances[index], by)
         except ValueError as error:
-            raise ValueError(f"{self.where(number)}: {error}") from error
+            raise ValueError(f"{self.where(index)}: {error}") from error
 
-    def where(self, number: int) -> str:
+    def where(self, index: int) -> str:
         """File and line of an utterance, for messages."""
-        return f"utterance {number}" if self.path is None else f"{self.path}:{self.lines[number]}"
+        return f"utterance {index}" if self.path is None else f"{self.path}:{self.lines[index]}"
 
 
 def group_name(utterance: Utterance, by: Sequence[str]) -> str:
@@ -144,7 +141,7 @@ def group_name(utterance: Utterance, by: Sequence[str]) -> str:
         'ces/cv'
 
     Raises:
-        ValueError: naming the field that tells none.
+        ValueError: names the field that has no valid value.
     """
     values = [utterance.value(name) for name in by]
     for name, value in zip(by, values, strict=True):
@@ -156,31 +153,20 @@ def group_name(utterance: Utterance, by: Sequence[str]) -> str:
 
 
 def manifest_line(utterance: Utterance, folder: Path) -> str:
-    """The line of an utterance in a manifest, with its end.
+    """The line of an utterance in a manifest, with its line end.
 
     Args:
-        folder: of the manifest, an absolute path; audio below it is named relative to it.
+        utterance: the utterance.
+        folder: absolute path of the manifest's folder; paths of audio below it become relative.
 
     Example:
         >>> manifest_line(Utterance("/data/a.wav", duration=2.5, text="řeč", lang="ces"), Path("/data"))
         '{"audio_filepath": "a.wav", "duration": 2.5, "text": "řeč", "lang": "ces"}\\n'
     """
-    above, name = os.path.split(utterance.audio_filepath)
-    if name in ("", os.curdir, os.pardir):
-        audio = _named_from(folder, os.getcwd(), utterance.audio_filepath)
-    else:
-        above = _named_from(folder, os.getcwd(), above)
-        audio = name if above == os.curdir else posixpath.join(above, name)
-    return json_line(utterance.to_record() | {"audio_filepath": audio})
-
-
-@lru_cache(maxsize=1024)  # since many files are in few folders
-def _named_from(folder: Path, working: str, path: str) -> str:
-    """A path as a manifest in `folder` names it: relative if it is below, otherwise absolute."""
-    place = Path(working) / path  # with its .., which lead elsewhere behind a link
-    if place.is_relative_to(folder) and not escapes_folder(str(below := place.relative_to(folder))):
-        place = below
-    return place.as_posix()
+    audio = Path.cwd() / utterance.audio_filepath  # `..` is kept, because it leads elsewhere behind a symbolic link
+    if audio.is_relative_to(folder) and not escapes_folder(str(audio.relative_to(folder))):
+        audio = audio.relative_to(folder)
+    return json_line(utterance.to_record() | {"audio_filepath": audio.as_posix()})
 
 
 def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:

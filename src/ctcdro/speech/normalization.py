@@ -1,4 +1,4 @@
-"""Text profiles: how transcripts are normalized, both when data are prepared and when they are scored."""
+"""Text profiles: normalization of transcripts for preparation and for scoring."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from .vocabulary import WORD_SPACE
 
-# Unicode's Bidi_Control characters order what is displayed and are not spoken. Zero-width joiners and non-joiners,
+# Unicode's Bidi_Control characters, which control the display and are not spoken. Zero-width joiners and non-joiners,
 # which some scripts need, are not among them.
 BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -28,12 +28,12 @@ def clean(text: str) -> str:
 
 
 class _Spoken(dict[int, int | None]):
-    """A table for `str.translate` without what says nothing; it grows as characters come."""
+    """A table for `str.translate` that removes what is not spoken, and is filled on demand."""
 
     def __missing__(self, code: int) -> int | None:
         character = chr(code)
-        kept = code if character.isspace() or not _says_nothing(character) else None
-        if code < 0x10000:  # others are rare, and a million
+        kept = code if character.isspace() or not _is_silent(character) else None
+        if code < 0x10000:  # a million others are rare
             self[code] = kept
         return kept
 
@@ -41,8 +41,8 @@ class _Spoken(dict[int, int | None]):
 _SPOKEN = _Spoken()
 
 
-def _says_nothing(character: str) -> bool:
-    """Punctuation, control characters, text direction marks, and the label that stands for the space."""
+def _is_silent(character: str) -> bool:
+    """Whether it is punctuation, a control character, a text direction mark, or the label of the space."""
     return (
         unicodedata.category(character) in ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Cc", "Cs")
         or character in BIDI_CONTROLS
@@ -51,9 +51,9 @@ def _says_nothing(character: str) -> bool:
 
 
 def paper(text: str) -> str:
-    """What the authors' preparation does: upper case, no ASCII punctuation, nothing from the first [ to the last ].
+    """The authors' normalization: upper case, no ASCII punctuation, nothing from the first [ to the last ].
 
-    That loses what is said between two tags, and keeps the punctuation of other scripts; it is here to compare with.
+    It loses the text between two tags, and keeps the punctuation of other scripts. Use it for comparisons.
 
     Example:
         >>> paper("[noise] «Dobrý den», řekl. [laugh] Ahoj!")
@@ -61,19 +61,18 @@ def paper(text: str) -> str:
         >>> paper("«Dobrý den», řekl.")
         '«DOBRÝ DEN» ŘEKL'
     """
-    # What the pattern \[[^()]*\] finds, which would look at a text of many [ as often as it has characters.
-    text = re.sub(r"[^()]+", lambda stretch: _without_brackets(stretch[0]), text)
+    # Same result as the pattern \[[^()]*\], which takes quadratic time on a text of many [.
+    text = re.sub(r"[^()]+", lambda match: _without_brackets(match[0]), text)
     return " ".join(text.translate(str.maketrans("", "", string.punctuation)).upper().split())
 
 
 def _without_brackets(text: str) -> str:
-    """A text without what is from its first [ to its last ]."""
     start, end = text.find("["), text.rfind("]")
     return text[:start] + text[end + 1 :] if 0 <= start < end else text
 
 
 def none(text: str) -> str:
-    """Composed characters (NFC) and single spaces; for texts that are normalized already.
+    """Composed characters (NFC) and single spaces, for texts that are already normalized.
 
     Example:
         >>> none(" Dobry\u0301  den! ")

@@ -1,4 +1,4 @@
-"""An utterance: where its audio is, and what is said in which language."""
+"""`Utterance`: a segment of an audio file, its text and its language."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..storage.paths import PathLike, resolve_audio_path
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One utterance: where its audio is, and what is said in which language.
+    """One utterance: a segment of an audio file, its text and its language.
 
     Example:
         >>> Utterance("clips/a1.flac", duration=3.2, text="dobrý den", lang="ces").value("lang")
@@ -30,7 +30,7 @@ class Utterance:
     corpus: str | None = None
     speaker: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that this package does not know."""
+    """Fields that this package does not use."""
 
     def __post_init__(self) -> None:
         if type(self.audio_filepath) is not str and isinstance(self.audio_filepath, os.PathLike):
@@ -41,10 +41,10 @@ class Utterance:
             if getattr(self, name) is not None:
                 check_text(name, getattr(self, name))
         if self.extra and (hidden := sorted(set(_KNOWN_FIELDS) & set(self.extra))):
-            raise ValueError(f"`extra` must have other fields than those of an utterance, got {', '.join(hidden)}")
+            raise ValueError(f"`extra` must not have fields of an utterance, got {', '.join(hidden)}")
         for name in ("duration", "offset"):
             value = getattr(self, name)
-            if type(value) is not float or not 0 < value < MAX_SECONDS:  # which is rare, and takes time
+            if type(value) is not float or not 0 < value < MAX_SECONDS:  # rare, and slow
                 seconds = check_seconds(name, value, may_be_zero=name == "offset")
                 object.__setattr__(self, name, seconds)  # a float, since numpy's numbers cannot be written as JSON
 
@@ -53,10 +53,11 @@ class Utterance:
         """Reads the object on a line of a manifest.
 
         Args:
-            folder: of the manifest, where relative paths begin.
+            record: the object.
+            folder: folder of the manifest, to which paths are relative.
 
         Raises:
-            ValueError: naming the field that is missing or wrong, or a file that the manifest may not name.
+            ValueError: names the field that is missing or invalid, or a file that the manifest may not name.
         """
         if not isinstance(record, dict):
             raise ValueError(f"expected an object with the fields of an utterance, got {shorten(record)}")
@@ -64,10 +65,10 @@ class Utterance:
             if name not in record:
                 raise ValueError(f"`{name}` is missing (found: {', '.join(record) or 'no fields':.200})")
         known = {name: record[name] for name in _KNOWN_FIELDS if name in record}
-        for name in ("lang", "corpus", "speaker"):  # held once, though they stand on millions of lines
+        for name in ("lang", "corpus", "speaker"):  # repeated on millions of lines, so kept once
             if type(known.get(name)) is str:
                 known[name] = sys.intern(known[name])
-        if isinstance(path := known["audio_filepath"], str) and path:  # other kinds are refused below
+        if isinstance(path := known["audio_filepath"], str) and path:  # others are rejected below
             try:
                 known["audio_filepath"] = resolve_audio_path(path, folder)
             except ValueError as error:
@@ -75,13 +76,13 @@ class Utterance:
         return cls(**known, extra={name: value for name, value in record.items() if name not in known})
 
     def to_record(self) -> dict[str, Any]:
-        """The object to write on a line of a manifest; fields that say nothing are left out."""
+        """The object for a line of a manifest, without empty fields."""
         record = {name: getattr(self, name) for name in _KNOWN_FIELDS}
-        said = {name: value for name, value in record.items() if value is not None and (name, value) != ("offset", 0.0)}
-        return said | dict(self.extra)
+        used = {name: value for name, value in record.items() if value is not None and (name, value) != ("offset", 0.0)}
+        return used | dict(self.extra)
 
     def value(self, name: str) -> Any:
-        """The field of that name, known or not; None if there is none."""
+        """The field of that name, also from `extra`; None if there is none."""
         return getattr(self, name) if name in _KNOWN_FIELDS else self.extra.get(name)
 
 

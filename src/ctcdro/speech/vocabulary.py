@@ -1,7 +1,7 @@
-"""Characters and language tokens: text -> labels, and greedy CTC output -> language and text.
+"""`Vocabulary`: text -> labels, and greedy CTC output -> language and text.
 
 The labels of an utterance are those of the paper: its language as one token, `[ces]`, then its characters, in one CTC
-sequence. Label 0 is the blank; all others are in sorted order, so that the same texts give the same vocabulary.
+sequence. Label 0 is the blank; the others are sorted, so the same texts give the same vocabulary.
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..runtime.extras import extra
 from ..storage.atomic import atomic_write
 from ..storage.json_files import read_json
 from ..storage.paths import PathLike
 
-# As `transformers.Wav2Vec2CTCTokenizer` names them.
+# Names of `transformers.Wav2Vec2CTCTokenizer`.
 SPECIAL_TOKENS = BLANK, UNKNOWN, WORD_SPACE = ("<pad>", "<unk>", "|")
 
-# What stands in a text for a character that the vocabulary does not have.
+# Shown in a text in place of unknown characters.
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def can_be_language(code: str) -> bool:
-    """Whether there can be a token of this language."""
+    """Whether a language code can be a token."""
     return re.fullmatch(r"[^\s\[\]]+", code) is not None
 
 
 def can_be_character(character: str) -> bool:
-    """Whether this can be a label; the space between words is one."""
+    """Whether a character can be a label; the space between words is one."""
     return character == " " or (len(character) == 1 and not character.isspace() and character != WORD_SPACE)
 
 
 def frames_needed(labels: Sequence[int]) -> int:
-    """The fewest frames that CTC can fit labels to: one for each, and a blank between two that are the same.
+    """The fewest frames that CTC can align labels to: one per label, and a blank between two equal labels.
 
     Example:
         >>> frames_needed([3, 8, 8, 5])
         5
     """
-    return len(labels) + sum(one == following for one, following in pairwise(labels))
+    return len(labels) + sum(label == following for label, following in pairwise(labels))
 
 
 class Vocabulary:
-    """The labels of a recognizer: blank, unknown, word space, a token for each language, and characters.
+    """The labels of a recognizer: blank, unknown, word space, a token per language, and characters.
 
     Args:
-        languages: codes, as "ces".
-        characters: those of all texts.
+        languages: language codes, such as "ces".
+        characters: the characters of all texts.
 
     Example:
         >>> vocabulary = Vocabulary.of(texts=["ahoj", "dobrý den"], languages=["ces", "ces"])
@@ -60,6 +60,9 @@ class Vocabulary:
         >>> vocabulary.decode_frames([0, 3, 3, 0, 6, 6, 7, 0, 10, 0])
         ('ces', 'den')
     """
+
+    num_language_tokens: ClassVar[int] = 1
+    """Labels of an utterance that are no characters."""
 
     def __init__(self, languages: Iterable[str], characters: Iterable[str]) -> None:
         self.languages = sorted(set(languages))
@@ -71,12 +74,12 @@ class Vocabulary:
             if not can_be_character(character):
                 raise ValueError(
                     f"`characters` must be single, and neither {WORD_SPACE!r} nor white space other than the space; "
-                    f"got {character!r:.60}. Normalize the texts before."
+                    f"got {character!r:.60}. Normalize the texts first."
                 )
         self.tokens = [*SPECIAL_TOKENS, *(f"[{language}]" for language in self.languages), *self.characters]
         self._label_of = {token: label for label, token in enumerate(self.tokens)}
-        written = {BLANK: "", UNKNOWN: REPLACEMENT, WORD_SPACE: " "}
-        self._written = [written.get(token, token) for token in self.tokens]
+        shown = {BLANK: "", UNKNOWN: REPLACEMENT, WORD_SPACE: " "}
+        self._shown = [shown.get(token, token) for token in self.tokens]
 
     @classmethod
     def of(cls, texts: Iterable[str], languages: Iterable[str]) -> Vocabulary:
@@ -95,7 +98,7 @@ class Vocabulary:
     __hash__ = None  # type: ignore[assignment]
 
     def encode(self, text: str, language: str) -> list[int]:
-        """The labels of an utterance: its language, then its characters, with one label for all unknown ones."""
+        """The labels of an utterance: its language, then its characters; all unknown characters have one label."""
         if language not in self.languages:
             raise ValueError(f"`language` must be one of {', '.join(self.languages)}; got {language!r}.")
         unknown = self._label_of[UNKNOWN]
@@ -103,7 +106,7 @@ class Vocabulary:
         return [self._label_of[f"[{language}]"], *(self._label_of.get(character, unknown) for character in characters)]
 
     def decode(self, labels: Iterable[int]) -> tuple[str | None, str]:
-        """Language and text of labels; the language is that of the first language token, None if there is none."""
+        """The language and text of labels; the language is that of the first language token, or None."""
         language = None
         text = []
         first, end = len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(self.languages)
@@ -111,22 +114,22 @@ class Vocabulary:
             if first <= label < end:
                 language = language or self.languages[label - first]
             else:
-                text.append(self._written[label])
+                text.append(self._shown[label])
         return language, " ".join("".join(text).split())
 
     def decode_frames(self, labels: Iterable[int]) -> tuple[str | None, str]:
-        """Language and text of the best label of each frame: repeats are merged first, then blanks removed."""
+        """The language and text of the best label of each frame: repeats are merged, then blanks removed."""
         return self.decode(label for label, _ in groupby(labels))
 
     def save(self, path: PathLike) -> None:
-        """Writes token -> label as JSON, the `vocab.json` of `transformers`; the file appears whole or not at all."""
+        """Writes token -> label as JSON, the `vocab.json` of `transformers`."""
         with atomic_write(path) as file:
             json.dump(self._label_of, file, ensure_ascii=False, indent=0)
 
     def save_tokenizer(self, folder: PathLike) -> None:
-        """Writes a `transformers.Wav2Vec2CTCTokenizer`, which has the same labels for texts that are normalized.
+        """Writes a `transformers.Wav2Vec2CTCTokenizer` with the same labels for normalized texts.
 
-        There the language stands before the text: `tokenizer("[ces]dobrý den")`.
+        Its texts begin with the language: `tokenizer("[ces]dobrý den")`.
         """
         with extra("huggingface", "A tokenizer"):
             from transformers import Wav2Vec2CTCTokenizer
@@ -135,7 +138,7 @@ class Vocabulary:
         self.save(folder / "vocab.json")
         tokenizer = Wav2Vec2CTCTokenizer(
             folder / "vocab.json",
-            bos_token=None,  # or it would add tokens of its own
+            bos_token=None,  # otherwise it would add tokens
             eos_token=None,
             unk_token=UNKNOWN,
             pad_token=BLANK,
@@ -145,18 +148,18 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: PathLike) -> Vocabulary:
-        """Reads what `save` wrote.
+        """Reads a vocabulary written by `save`.
 
         Raises:
-            ValueError: naming the file, if it holds something else.
+            ValueError: names the file if it is something else.
         """
         try:
-            return cls._of_labels(read_json(path))
+            return cls._from_labels(read_json(path))
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: not a vocabulary of this package: {error}") from error
 
     @classmethod
-    def _of_labels(cls, label_of: Any) -> Vocabulary:
+    def _from_labels(cls, label_of: Any) -> Vocabulary:
         if not isinstance(label_of, dict) or not all(type(label) is int for label in label_of.values()):
             raise ValueError("expected an object of tokens and their labels")
         tokens = sorted(label_of, key=label_of.__getitem__)

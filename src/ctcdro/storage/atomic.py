@@ -25,16 +25,7 @@ LEFTOVER = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{32}}(?P<end>{re.escape(UNFINI
 
 @contextmanager
 def atomic_write(path: PathLike) -> Iterator[IO[str]]:
-    """Opens a UTF-8 text file that appears under its name when the block ends; after an error nothing is left.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with atomic_write(Path(folder, "notes.txt")) as file:
-        ...         _ = file.write("řeč")
-        ...     Path(folder, "notes.txt").read_text(encoding="utf-8")
-        'řeč'
-    """
+    """Opens a UTF-8 text file that appears under its name when the block ends; after an error nothing is left."""
     with atomic_write_many([path]) as [file]:
         yield file
 
@@ -44,15 +35,6 @@ def atomic_write_many(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
     """Opens UTF-8 text files that appear under their names, one after the other, when the block ends.
 
     After an error none appears, and nothing is left. A file that the caller has closed by then is discarded.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with atomic_write_many([Path(folder, "a.txt"), Path(folder, "b.txt")]) as (first, second):
-        ...         _ = first.write("řeč")
-        ...         second.close()
-        ...     os.listdir(folder)
-        ['a.txt']
     """
     names = [(_unfinished(path), Path(path)) for path in paths]
     try:
@@ -87,16 +69,7 @@ def atomic_write_bytes(path: PathLike, content: bytes) -> None:
 
 @contextmanager
 def atomic_folder(folder: PathLike) -> Iterator[Path]:
-    """Makes a temporary folder to write to. It replaces `folder` when the block ends.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     with atomic_folder(Path(parent, "notes")) as unfinished:
-        ...         _ = (unfinished / "a.txt").write_text("a")
-        ...     os.listdir(parent), os.listdir(Path(parent, "notes"))
-        (['notes'], ['a.txt'])
-    """
+    """Makes a temporary folder to write to. It replaces `folder` when the block ends."""
     folder = Path(os.path.abspath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = _unfinished(folder)
@@ -152,9 +125,9 @@ def remove_leftovers(folder: PathLike) -> None:
     A folder that was moved aside gets its name back, unless its replacement exists.
     """
     for path in Path(folder).glob(".*"):
-        if found := LEFTOVER.fullmatch(path.name):
-            name = path.with_name(found["name"])
-            if found["end"] == REPLACED and not os.path.lexists(name):
+        if match := LEFTOVER.fullmatch(path.name):
+            name = path.with_name(match["name"])
+            if match["end"] == REPLACED and not os.path.lexists(name):
                 path.rename(name)
             else:
                 _remove(path)

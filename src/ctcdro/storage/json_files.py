@@ -25,13 +25,9 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def parse_json(text: str) -> Any:
     """Parses JSON.
 
-    Example:
-        >>> parse_json('{"a": [1, null]}')
-        {'a': [1, None]}
-
     Raises:
-        ValueError: if the text is not JSON, is nested too deeply, or has half of a surrogate pair, which could be
-            read but not be written again.
+        ValueError: if the text is not JSON, is nested too deeply, or has half of a surrogate pair, which no file or
+            terminal could show again.
     """
     try:
         value = json.loads(text)
@@ -70,12 +66,7 @@ def write_json(path: Path, record: Any) -> None:
 
 
 def json_line(record: Any) -> str:
-    """One line of JSON, with its line end.
-
-    Example:
-        >>> json_line({"text": "řeč"})
-        '{"text": "řeč"}\\n'
-    """
+    """One line of JSON, with its line end."""
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
@@ -92,12 +83,10 @@ def scan_json_lines(path: PathLike) -> Iterator[tuple[int, dict[str, Any] | Valu
         The number of each line that is not blank, and its object, or the error that says why it has none.
     """
     for number, line in numbered_bytes(path):
-        record: dict[str, Any] | ValueError
         try:
-            record = _parse_line(line)
+            yield number, _parse_line(line)
         except ValueError as error:
-            record = error.with_traceback(None)
-        yield number, record
+            yield number, error.with_traceback(None)
 
 
 def read_json_lines(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:

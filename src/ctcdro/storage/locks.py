@@ -33,7 +33,7 @@ def lock_folder(folder: PathLike, *, wait: bool = False) -> Iterator[Path]:
         ValueError: if another process holds it, or `.lock` is a symbolic link.
     """
     folder = Path(folder)
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     with _lock(folder, wait):
         try:
             yield folder
@@ -41,16 +41,16 @@ def lock_folder(folder: PathLike, *, wait: bool = False) -> Iterator[Path]:
             with suppress(OSError):
                 if missing and os.listdir(folder) == [LOCK]:
                     os.unlink(folder / LOCK)
-                    for one in missing:
-                        one.rmdir()
+                    for path in missing:
+                        path.rmdir()
             raise
 
 
 def is_locked(folder: PathLike) -> bool:
     """Whether a process holds the lock of a folder."""
     try:
-        with _opened(Path(folder, LOCK), os.O_RDWR) as file:
-            return not _is_taken(file, wait=False)
+        with _open(Path(folder, LOCK), os.O_RDWR) as file:
+            return not _acquire(file, wait=False)
     except (OSError, ValueError):
         return False
 
@@ -59,14 +59,20 @@ def is_locked(folder: PathLike) -> bool:
 def _lock(folder: Path, wait: bool) -> Iterator[None]:
     path = folder / LOCK
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _opened(path, os.O_RDWR | os.O_CREAT) as file:
-            if not _is_taken(file, wait):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = _open(path, os.O_RDWR | os.O_CREAT)
+        except (FileExistsError, FileNotFoundError):
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise
+            continue  # the last holder failed and removed the folder
+        with file:
+            if not _acquire(file, wait):
                 raise ValueError(
                     f"{folder}: another process is writing to this folder. Wait until it ends, or choose another one."
                 )
-            if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), os.lstat(path)):
-                continue  # the last holder failed and removed the folder
+            if not _is_same_file(file, path):
+                continue  # removed as well
             _held.add(file)
             try:
                 yield
@@ -75,8 +81,15 @@ def _lock(folder: Path, wait: bool) -> Iterator[None]:
             return
 
 
-def _opened(path: Path, flags: int) -> IO[bytes]:
-    """The lock file. It is never written to: it may be a hard link to another file."""
+def _is_same_file(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _open(path: Path, flags: int) -> IO[bytes]:
+    """Opens the lock file, which is never written to: it may be a hard link to another file."""
     try:
         return open(path, "rb", opener=lambda path, _: os.open(path, flags | os.O_NOFOLLOW, 0o666))
     except OSError as error:
@@ -85,8 +98,8 @@ def _opened(path: Path, flags: int) -> IO[bytes]:
         raise
 
 
-def _is_taken(file: IO[bytes], wait: bool) -> bool:
-    """Takes a lock; returns False if another process holds it."""
+def _acquire(file: IO[bytes], wait: bool) -> bool:
+    """Takes a lock, and returns whether it succeeded."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""Audio files that manifests may name.
+"""Paths of audio files in manifests, and checks of folders.
 
 An untrusted manifest could name any file of yours, whose audio would then be trained on and shown in a report. A
-relative path must therefore stay below the folder of its manifest. Absolute paths, as `ctcdro prepare` writes them for
+relative path must therefore stay below the folder of its manifest. Absolute paths, which `ctcdro prepare` writes for
 corpora that stay where they are, are allowed, unless the environment variable CTCDRO_AUDIO is set to `inside`: then all
 files must be below the folder, with symbolic links followed.
 """
@@ -37,14 +37,27 @@ def resolve_audio_path(path: str, folder: PathLike) -> str:
     if allowed:
         top = os.path.realpath(folder)
         if os.path.commonpath([top, os.path.realpath(resolved)]) != top:
-            raise ValueError(f"{path!r:.60} is not below the folder of the manifest, as {VARIABLE}=inside requires")
+            raise ValueError(f"{path!r:.60} is not below the folder of the manifest, which {VARIABLE}=inside requires")
     elif ".." in path and escapes_folder(path) and not os.path.isabs(path):
         raise ValueError(f"{path!r:.60} leads out of the folder of the manifest; write it as an absolute path")
     return resolved
 
 
+def find_listed_audio(path: str, folder: PathLike) -> str:
+    """The path of an audio file that a corpus list in `folder` names: relative to it, or to the working directory.
+
+    Raises:
+        ValueError: if the list may not name it.
+    """
+    resolved = resolve_audio_path(path, folder)
+    if os.path.isabs(path) or os.path.exists(resolved) or not os.path.exists(path):
+        return resolved
+    resolve_audio_path(os.path.abspath(path), folder)  # may reject it
+    return path
+
+
 def escapes_folder(path: str) -> bool:
-    """Whether a path leads out of the folder that it is taken to be in.
+    """Whether a path, taken relative to a folder, leads out of it.
 
     Example:
         >>> escapes_folder("a/../b.wav"), escapes_folder("a/../../b.wav"), escapes_folder("/b.wav")
@@ -67,5 +80,5 @@ def refuse_link(path: Path) -> None:
 
 
 def is_empty(folder: PathLike) -> bool:
-    """Whether there is no such folder, or nothing in it."""
+    """Whether a folder is missing, or has nothing in it."""
     return not os.path.exists(folder) or not os.listdir(folder)

@@ -1,4 +1,4 @@
-"""Tensors in files, by safetensors; and digests of tensors. What cannot be written or read is told of by file."""
+"""Tensors in safetensors files, and digests of tensors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def save_tensors(tensors: Mapping[str, Tensor], path: PathLike) -> None:
     """Writes tensors, from any device.
 
     Raises:
-        OSError: if they cannot be written, as on a full disk.
+        OSError: if they cannot be written, for example because the disk is full.
     """
     safetensors = _safetensors()
     try:
         content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         safetensors.torch.save_file(content, path)
-    except safetensors.SafetensorError as error:  # no OSError, even where the disk is full
+    except safetensors.SafetensorError as error:  # raised even if the disk is full
         raise OSError(f"{path}: not written: {error}") from error
 
 
@@ -32,21 +32,19 @@ def load_tensors(path: PathLike) -> dict[str, Tensor]:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: naming the file, if it holds something else.
+        ValueError: names the file if it is not a safetensors file.
     """
     safetensors = _safetensors()
     try:
         return safetensors.torch.load_file(path)
     except safetensors.SafetensorError as error:
-        raise ValueError(f"{path}: no file of tensors: {error}") from error
+        raise ValueError(f"{path}: not a safetensors file: {error}") from error
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """Tells whether tensors are, to the bit, those they were.
+    """A digest of names, types, shapes and values: equal for tensors that are equal to the bit.
 
     Example:
-        >>> tensors_digest({"a": torch.ones(2)}) == tensors_digest({"a": torch.ones(2)})
-        True
         >>> tensors_digest({"a": torch.ones(2)}) == tensors_digest({"b": torch.ones(2)})
         False
     """

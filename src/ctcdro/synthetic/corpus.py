@@ -1,16 +1,16 @@
-"""The synthetic corpus: specs -> audio files and manifests, on the spot and without a download.
+"""`make_corpus`: specs -> audio files and manifests, without a download.
 
     make_corpus("corpus", DEMO_SPECS)
 
-What one can rely on:
+Guarantees:
 
-* the same specs and seed give the same bytes, whatever the number of workers; test sentences are drawn first, and do
-  not change with the minutes of training audio;
-* no text occurs twice in a corpus, so no test sentence is heard in training; speakers are the same in all splits;
-* audio files are named after all that determines them. One that is there is not made again, so an interrupted call
-  goes on where it stopped.
+* the same specs and seed give the same bytes, with any number of workers; test sentences do not depend on the minutes
+  of training audio;
+* no text occurs twice in a corpus, so no test sentence is in the training data; speakers are the same in all splits;
+* names of audio files have a digest of all that determines them. Existing files are kept, so an interrupted call
+  resumes.
 
-The speech is that of eSpeak NG, a formant synthesizer: good for trying things out, no substitute for human speech.
+eSpeak NG is a formant synthesizer: good for trials, no substitute for human speech.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..prepare.prepare import refuse_other_dataset, write_dataset
+from ..prepare.dataset_folder import refuse_other_dataset, write_dataset
 from ..runtime.progress import Track, untracked
 from ..speech.manifest import Manifest
 from ..speech.utterance import Utterance
@@ -38,7 +38,7 @@ from .voices import LANGUAGES, check_languages
 
 __all__ = ["DEMO_SPECS", "LANGUAGES", "SpeechSpec", "make_corpus"]
 
-FORMAT = 1  # to be raised when the same spec comes to give other audio
+FORMAT = 1  # raise it when the same spec gives different audio
 PACKAGES = ("babel", "espeakng_loader", "gflanguages", "soxr", "wordfreq")
 
 
@@ -50,23 +50,23 @@ def make_corpus(
     overwrite: bool = False,
     track: Track = untracked,
 ) -> dict[str, Manifest]:
-    """Makes audio and the manifests `train.jsonl`, `dev.jsonl` and `test.jsonl` below `out`.
+    """Writes audio and the manifests `train.jsonl`, `dev.jsonl` and `test.jsonl` to a folder.
 
     Args:
-        out: a folder, made if need be. Audio of other specs that is in it stays there.
-        specs: by language, as ISO 639-3 code.
-        seed: of words, speakers, rooms and noise.
-        num_workers: processes; by default as many as there are processors.
-        overwrite: replace the manifests of a dataset that was made otherwise.
+        out: the dataset folder. Audio of other specs in it is kept.
+        specs: specifications by ISO 639-3 language code.
+        seed: seed of words, speakers, rooms and noise.
+        num_workers: number of processes; by default one per core.
+        overwrite: whether to replace the manifests of a dataset that was made with other options.
         track: shows progress.
 
     Returns:
         The manifests, by split.
 
     Raises:
-        ValueError: if a language cannot be spoken, or has too few words for so many different sentences; or if another
+        ValueError: if a language is not supported, or has too few words for so many different sentences; or if another
             process is writing to the folder.
-        RuntimeError: if eSpeak NG fails, naming the text.
+        RuntimeError: names the text if eSpeak NG fails.
         ImportError: if a package of the extra `demo` is missing.
 
     Example:
@@ -80,13 +80,13 @@ def make_corpus(
     languages = sorted(specs)
     check_languages(languages)
     if not languages:
-        raise ValueError("`specs` must have a language at least; got none.")
+        raise ValueError("`specs` must have at least one language; got none.")
     if num_workers is not None and num_workers < 1:
         raise ValueError(f"`num_workers` must be 1 or more; got {num_workers!r}.")
     _check_packages()
     folder = Path(os.path.abspath(out))
     about = {"reader": "synthetic", "seed": seed, "recipes": {name: asdict(specs[name]) for name in languages}}
-    with lock_folder(folder), Pool(num_workers or _num_processors()) as pool:
+    with lock_folder(folder), Pool(num_workers or _num_cores()) as pool:
         refuse_other_dataset(folder, about, overwrite)
         sentences = plan(specs, seed, pool)
         jobs = {key: _job(key, sentence, specs[key[0]], seed, folder) for key, sentence in sentences.items()}
@@ -118,24 +118,22 @@ def _job(key: Key, sentence: Sentence, spec: SpeechSpec, seed: int, folder: Path
         reverberation=spec.reverberation,
         seed=int(rng.integers(2**62)),
     )
-    # All that determines the audio. Generators of another version of numpy may give other noise.
+    # All that determines the audio; other versions of numpy may generate other noise.
     made_by = [FORMAT, *(version(package) for package in ("espeakng-loader", "soxr", "numpy"))]
     digest = hashlib.sha256(json.dumps([asdict(job), made_by]).encode()).hexdigest()[:16]
     return replace(job, path=str(folder / "audio" / key[0] / f"{key[0]}-{digest}.wav"))
 
 
 def _render(jobs: Mapping[Key, SpeakJob], pool: Pool, track: Track) -> dict[Key, int]:
-    """Makes the files that are not there; returns the number of samples of each."""
+    """Renders missing files, and returns the number of samples of each."""
     for folder in {Path(str(job.path)).parent for job in jobs.values()}:
         folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(folder)
-    there = {key: num_samples(Path(str(job.path))) for key, job in jobs.items()}
-    lengths = {key: length for key, length in there.items() if length}
+    existing = {key: num_samples(Path(str(job.path))) for key, job in jobs.items()}
+    lengths = {key: length for key, length in existing.items() if length}
     missing = [key for key in jobs if key not in lengths]
-    answers = pool.run([jobs[key] for key in missing])
-    for number, length in track(answers, "making speech", len(missing)):
-        lengths[missing[number]] = length
-    return lengths
+    answers = track(pool.run([jobs[key] for key in missing]), "synthesizing speech", len(missing))
+    return lengths | dict(zip(missing, answers, strict=True))
 
 
 def _utterance(key: Key, sentence: Sentence, job: SpeakJob, length: int, out: PathLike) -> Utterance:
@@ -151,5 +149,5 @@ def _utterance(key: Key, sentence: Sentence, job: SpeakJob, length: int, out: Pa
     )
 
 
-def _num_processors() -> int:
+def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

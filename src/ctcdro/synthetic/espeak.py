@@ -1,8 +1,8 @@
 """eSpeak NG through ctypes: text -> phonemes, text -> samples.
 
-The library is the one of the package espeakng-loader. It keeps hidden state from one utterance to the next, and draws
-breath noise from a generator seeded by the clock. So the same call gives the same samples only in a process that has
-said nothing before (`rendering.py` forks one for each utterance), and after seeding, which is done here.
+The library comes with the package espeakng-loader. It keeps hidden state between utterances, and draws breath noise
+from a generator seeded by the clock. The same call therefore gives the same samples only after seeding, which is done
+here, and in a process that has not spoken before (`rendering.py` forks one per utterance).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctype
 class ESpeak:
     """The library, ready to speak.
 
-    Meant for a process of its own: there is one voice a process, and where the path of the library's data is too long
-    for it, the working directory is changed, so that the path is short.
+    Use it in a separate process: there is one voice per process, and the working directory is changed if the path of
+    the library's data is too long.
 
     Raises:
         RuntimeError: if the library cannot be started.
@@ -52,7 +52,7 @@ class ESpeak:
             raise RuntimeError(f"eSpeak NG cannot be started with the data in {folder}; reinstall espeakng-loader.")
         self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
         self._chunks: list[npt.NDArray[np.int16]] = []
-        self._callback = _Callback(self._receive)  # kept, or it would be freed while the library holds it
+        self._callback = _Callback(self._receive)  # kept, because the library holds a pointer to it
         self._library.espeak_SetSynthCallback(self._callback)
 
     def _receive(self, samples: Any, num_samples: int, _events: Any) -> int:
@@ -61,16 +61,16 @@ class ESpeak:
         return 0
 
     def set_voice(self, name: str) -> None:
-        """Sets the voice, as "cs", or with a variant, as "cs+f2"."""
+        """Sets the voice, such as "cs", or with a variant "cs+f2"."""
         if self._library.espeak_SetVoiceByName(name.encode()) != 0:
             raise ValueError(f"`voice` must be one of eSpeak NG's, got {name!r}.")
 
     def read(self, text: str) -> str:
-        """The phonemes of a text, in the International Phonetic Alphabet; a change of language as "(en)"."""
-        left = ctypes.c_char_p(text.encode())
+        """The phonemes of a text, in the International Phonetic Alphabet; "(en)" marks a change of language."""
+        rest = ctypes.c_char_p(text.encode())
         clauses = []
-        while left.value:
-            clause = self._library.espeak_TextToPhonemes(ctypes.byref(left), CHARS_UTF8, PHONEMES_IPA)
+        while rest.value:
+            clause = self._library.espeak_TextToPhonemes(ctypes.byref(rest), CHARS_UTF8, PHONEMES_IPA)
             clauses.append((clause or b"").decode())
         return " ".join(clauses).strip()
 
@@ -78,9 +78,9 @@ class ESpeak:
         """The samples of a text.
 
         Args:
-            text: in the script of the voice's language.
-            rate: words a minute.
-            pitch: 0 to 100; 50 is that of the voice.
+            text: text in the script of the language.
+            rate: words per minute.
+            pitch: 0 to 100; 50 is the pitch of the voice.
         """
         self._library.espeak_SetParameter(RATE, rate, 0)
         self._library.espeak_SetParameter(PITCH, pitch, 0)
@@ -89,5 +89,5 @@ class ESpeak:
         encoded = text.encode()
         status = self._library.espeak_Synth(encoded, ctypes.c_size_t(len(encoded) + 1), 0, 1, 0, CHARS_UTF8, None, None)
         if status != 0 or not self._chunks:
-            raise RuntimeError(f"eSpeak NG gave no sound (status {status})")
+            raise RuntimeError(f"eSpeak NG produced no sound (status {status})")
         return np.concatenate(self._chunks)

@@ -1,15 +1,15 @@
-"""Speech in parallel: jobs go to worker processes, each of which forks for every utterance.
+"""Parallel rendering of speech: worker processes, each of which forks for every utterance.
 
-    python -m ctcdro.synthetic.rendering    (a worker: jobs come on standard input, answers go to standard output)
+    python -m ctcdro.synthetic.rendering    (a worker: jobs on standard input, answers on standard output)
 
-What one can rely on:
+Guarantees:
 
 * the same job gives the same bytes, with any number of workers and in any order;
-* an audio file appears whole or not at all;
-* the calling process, which may have threads, is never forked; when it ends, by whatever means, the workers end too;
-* a process that speaks has a time limit, and the death of a worker is an error.
+* audio files are written atomically;
+* the calling process, which may have threads, is never forked; the workers end when it ends or is killed;
+* rendering an utterance has a time limit, and the death of a worker is an error.
 
-Workers import neither torch nor anything that does.
+Workers do not import torch.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import gc
 import io
 import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
 import tempfile
 import wave
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,13 +41,13 @@ from .espeak import ESpeak
 from .spec import SHORTEST
 
 SAMPLE_RATE = 16_000
-MARGIN = 0.05  # seconds of silence before and after, so that no sound is cut
-TIME_LIMIT = 60  # seconds for one utterance, which takes some ten milliseconds
+MARGIN = 0.05  # seconds of silence before and after
+TIME_LIMIT = 60  # seconds per utterance, which usually takes ten milliseconds
 
 
 @dataclass(frozen=True)
 class ReadJob:
-    """A job: the phonemes of words."""
+    """Job: the phonemes of words."""
 
     voice: str
     words: Sequence[str]
@@ -55,7 +55,7 @@ class ReadJob:
 
 @dataclass(frozen=True)
 class SpeakJob:
-    """A job: the audio of a text; the answer is its number of samples."""
+    """Job: the audio of a text. The answer is its number of samples."""
 
     voice: str
     text: str
@@ -64,18 +64,21 @@ class SpeakJob:
     snr: float | None = None
     reverberation: float = 0.0
     seed: int = 0
-    """Of room and noise."""
+    """Seed of room and noise."""
     path: str | None = None
-    """Absolute; None to count samples only."""
+    """Absolute path of the file to write, or None."""
+
+
+Job: TypeAlias = ReadJob | SpeakJob
 
 
 class Pool:
-    """Worker processes, for a `with` statement.
+    """Worker processes, as a context manager.
 
     Example:
         >>> with Pool(num_workers=1) as pool:
-        ...     answers = dict(pool.run([ReadJob("cs", ["den"]), SpeakJob("cs", "dobrý den", rate=120, pitch=50)]))
-        >>> answers[0], 8000 < answers[1] < 24000
+        ...     phonemes, length = pool.run([ReadJob("cs", ["den"]), SpeakJob("cs", "dobrý den", rate=120, pitch=50)])
+        >>> phonemes, 8000 < length < 24000
         (['dˈen'], True)
     """
 
@@ -93,113 +96,92 @@ class Pool:
         for worker in self._workers:
             worker.close(at_once=error is not None)
 
-    def run(self, jobs: Sequence[ReadJob | SpeakJob]) -> Iterator[tuple[int, Any]]:
-        """Yields (number of the job, answer) as they come. Take all before the next call.
+    def run(self, jobs: Sequence[Job]) -> Iterator[Any]:
+        """Yields the answers, in the order of the jobs.
 
         Raises:
-            RuntimeError: naming voice and text, if eSpeak NG fails or a worker dies.
+            RuntimeError: names voice and text if eSpeak NG fails or a worker dies.
         """
-        waiting = deque(enumerate(jobs))
-        with selectors.DefaultSelector() as selector:
-            for worker in self._workers:
-                selector.register(worker.answers, selectors.EVENT_READ, worker)
-                if waiting:
-                    worker.give(*waiting.popleft())
-            # A worker has one job at a time, and so is reading whenever a job is written to it: pipes cannot fill up at
-            # both ends, however long jobs and answers are.
-            while any(worker.given for worker in self._workers):
-                for key, _ in selector.select():
-                    for number, answer in key.data.take():
-                        if waiting:
-                            key.data.give(*waiting.popleft())
-                        yield number, answer
+        idle: SimpleQueue[_Worker] = SimpleQueue()
+        for worker in self._workers:
+            idle.put(worker)
+
+        def answer(job: Job) -> Any:
+            worker = idle.get()
+            try:
+                return worker.answer(job)
+            finally:
+                idle.put(worker)
+
+        with ThreadPoolExecutor(len(self._workers)) as threads:
+            yield from threads.map(answer, jobs)
 
 
 class _Worker:
-    """The near end of a worker process."""
+    """A worker process, seen from the caller."""
 
     def __init__(self) -> None:
-        self._messages = tempfile.TemporaryFile()  # noqa: SIM115, closed by `close`
-        one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a process that forks should have no others
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, closed by `close`
+        one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # because it forks
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", __spec__.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._messages,
+            stderr=self._stderr,
             env={**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        assert self._process.stdout is not None
-        self.answers = self._process.stdout
-        self.given: deque[tuple[int, ReadJob | SpeakJob]] = deque()
-        self._unread = b""
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def give(self, number: int, job: ReadJob | SpeakJob) -> None:
         assert self._process.stdin is not None
-        self.given.append((number, job))
+        assert self._process.stdout is not None
+        self._jobs, self._answers = self._process.stdin, self._process.stdout
+        self.pid = self._process.pid
+
+    def answer(self, job: Job) -> Any:
         try:
-            self._process.stdin.write(json.dumps([type(job).__name__, asdict(job)]).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise self._death() from error
+            self._jobs.write(json.dumps([type(job).__name__, asdict(job)]).encode() + b"\n")
+            self._jobs.flush()
+            line = self._answers.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            raise self._death(job)
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"Cannot render {_describe(job)}: {answer['error']}.")
+        return answer["result"]
 
-    def take(self) -> Iterator[tuple[int, Any]]:
-        """The answers that have come, in the order of the jobs."""
-        received = os.read(self.answers.fileno(), 1 << 16)
-        if not received:
-            raise self._death()
-        *lines, self._unread = (self._unread + received).split(b"\n")
-        for line in lines:
-            number, job = self.given.popleft()
-            answer = json.loads(line)
-            if "error" in answer:
-                raise RuntimeError(f"No speech could be made of {_shown(job)}: {answer['error']}.")
-            yield number, answer["result"]
-
-    def _death(self) -> RuntimeError:
+    def _death(self, job: Job) -> RuntimeError:
         status = self._process.wait()
-        self._messages.seek(0)
-        said = self._messages.read().decode(errors="replace").strip().splitlines()
-        job = f" at {_shown(self.given[0][1])}" if self.given else ""
+        ending = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        self._stderr.seek(0)
+        messages = self._stderr.read().decode(errors="replace").strip().splitlines()
         return RuntimeError(
-            f"A process that makes speech ended{job} ({_shown_status(status)}{': ' + said[-1] if said else ''}). "
-            "The same command goes on from the files that are there."
+            f"A worker died while rendering {_describe(job)} ({': '.join([ending, *messages[-1:]])}). Run the same "
+            "command again to resume."
         )
 
     def close(self, at_once: bool) -> None:
-        assert self._process.stdin is not None
         with suppress(BrokenPipeError):
-            self._process.stdin.close()  # the worker ends when it has read to the end
+            self._jobs.close()  # the worker ends at the end of its input
         try:
             self._process.wait(timeout=0.5 if at_once else TIME_LIMIT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self.answers.close()
-        self._messages.close()
+        self._answers.close()
+        self._stderr.close()
 
 
-def _shown(job: ReadJob | SpeakJob) -> str:
+def _describe(job: Job) -> str:
     return f"{job.text!r} by voice {job.voice}" if isinstance(job, SpeakJob) else f"words by voice {job.voice}"
 
 
-def _shown_status(status: int) -> str:
-    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-
-
-# The far end.
-
-
 def work() -> None:
-    """Answers jobs until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all processes of a terminal; one traceback is enough
+    """Runs a worker process: answers jobs until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all processes of a terminal
     with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # what the library may print is no answer
+        os.dup2(2, 1)  # the library may print
         espeak = ESpeak()
-        gc.freeze()  # pages that a fork does not touch are not copied
+        gc.freeze()  # so forks do not copy memory
         for line in sys.stdin.buffer:
             kind, fields = json.loads(line)
             job = {"ReadJob": ReadJob, "SpeakJob": SpeakJob}[kind](**fields)
@@ -207,7 +189,7 @@ def work() -> None:
             answers.flush()
 
 
-def _answer(espeak: ESpeak, job: ReadJob | SpeakJob) -> dict[str, Any]:
+def _answer(espeak: ESpeak, job: Job) -> dict[str, Any]:
     try:
         if isinstance(job, ReadJob):
             return {"result": json.loads(in_fork(lambda: _read(espeak, job)))}
@@ -221,16 +203,16 @@ def _answer(espeak: ESpeak, job: ReadJob | SpeakJob) -> dict[str, Any]:
 
 
 def in_fork(function: Callable[[], bytes]) -> bytes:
-    """The result of a function called in a forked process.
+    """Calls a function in a forked process.
 
     Raises:
-        RuntimeError: with what was raised there, or the signal that ended the process.
+        RuntimeError: with the error that was raised there, or the signal that ended the process.
     """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            signal.alarm(TIME_LIMIT)  # its default action ends the process, whatever that is doing
+            signal.alarm(TIME_LIMIT)  # ends the process
             with os.fdopen(writing, "wb") as file:
                 try:
                     file.write(b"+" + function())
@@ -240,12 +222,12 @@ def in_fork(function: Callable[[], bytes]) -> bytes:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as file:
-        received = file.read()  # to the end, which comes with the end of the process
+        received = file.read()  # until the process ends
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status):
-        raise RuntimeError(f"eSpeak NG was ended by signal {signal.Signals(os.WTERMSIG(status)).name}")
+        raise RuntimeError(f"eSpeak NG died of signal {signal.Signals(os.WTERMSIG(status)).name}")
     if not received.startswith(b"+"):
-        raise RuntimeError(received[1:].decode() or "its process ended without an answer")
+        raise RuntimeError(received[1:].decode() or "no answer")
     return received[1:]
 
 
@@ -263,7 +245,7 @@ def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: SpeakJob) -> n
     import soxr
 
     samples = soxr.resample(spoken / 32768.0, sample_rate, SAMPLE_RATE)
-    # What is shorter than an utterance may be gets more silence.
+    # Utterances that are too short get more silence.
     missing = round(SHORTEST * SAMPLE_RATE) - len(samples)
     samples = np.pad(samples, max(round(MARGIN * SAMPLE_RATE), (missing + 1) // 2))
     rng = np.random.default_rng(job.seed)
@@ -278,7 +260,7 @@ WAV_HEADER = 44  # bytes, as `wave` writes it
 
 
 def _write(path: str, samples: npt.NDArray[np.int16]) -> None:
-    # WAV, since FLAC takes three times as long to write and six times as long to read, and saves a quarter of the size.
+    # FLAC takes three times as long to write and six times as long to read, and saves a quarter of the size.
     content = io.BytesIO()
     with wave.open(content, "wb") as file:
         file.setnchannels(1)

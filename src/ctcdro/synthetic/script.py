@@ -1,8 +1,7 @@
-"""The plan of a synthetic corpus: who says what, in each split.
+"""The script of a synthetic corpus: the sentences of each split and their speakers.
 
-The plan is a function of specs, seed and installed packages. To fill a given time with words, one must know how long
-each speaker takes for them. So a few sentences are said first, and a line is fitted: seconds as a function of the
-number of words and of sounds.
+It is a function of specs, seed and installed packages. To compose sentences of a given duration, a few sentences of
+each speaker are rendered first, and a linear function is fitted: seconds by number of words and of sounds.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from .spec import LONGEST, SHORTEST, SpeechSpec
 from .voices import VARIANTS, find_language
 from .words import compose, frequent_words, is_read_well, join, num_sounds
 
-SPLITS = ("test", "dev", "train")  # in the order in which sentences are drawn
-NUM_MEASURED = 8  # sentences said by each speaker, to learn how long words take
-NUM_TRIES = 50  # at a sentence that is not there yet
+SPLITS = ("test", "dev", "train")  # in the order of drawing
+NUM_MEASURED = 8  # sentences per speaker that are rendered to measure durations
+NUM_TRIES = 50  # to find a sentence that is new
 PITCHES = (35, 65)
 SHORTEST_WORD = 0.05  # seconds
 
@@ -32,7 +31,7 @@ Key: TypeAlias = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Speaker:
-    """Who speaks: a variant of the language's voice, with a pitch and a pace."""
+    """A variant of the language's voice, with a pitch and a rate."""
 
     name: str
     voice: str
@@ -40,13 +39,13 @@ class Speaker:
     rate: int
 
     def say(self, words: Sequence[str]) -> SpeakJob:
-        # Also where words are written together: what looks like one word of hundreds of bytes would be cut off.
+        # Spaces also for languages without them: eSpeak NG truncates words of hundreds of bytes.
         return SpeakJob(voice=self.voice, text=" ".join(words), rate=self.rate, pitch=self.pitch)
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word and the length of its reading, in sounds."""
+    """A word and the number of its phonemes."""
 
     text: str
     num_sounds: int
@@ -54,36 +53,28 @@ class Word:
 
 @dataclass(frozen=True)
 class SpeakerPace:
-    """How long a speaker takes."""
+    """Durations of a speaker's words."""
 
     base: float
     """Seconds of a sentence without words."""
     seconds: npt.NDArray[np.float64]
-    """(n,) of each word."""
+    """(n,) seconds of each word."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """An utterance before it is spoken."""
+    """An utterance before it is rendered."""
 
     speaker: Speaker
     words: tuple[str, ...]
     text: str
-    """As it is written."""
 
 
 def plan(specs: Mapping[str, SpeechSpec], seed: int, pool: Pool) -> dict[Key, Sentence]:
-    """The sentences of all splits, no text twice.
+    """The sentences of all splits, without duplicates.
 
     Raises:
-        ValueError: naming the language, if its words do not suffice for so many different sentences.
-
-    Example:
-        >>> spec = SpeechSpec(duration=1.0, spread=0.2, train_minutes=0.1, dev_minutes=0.05, test_minutes=0.05)
-        >>> with Pool(num_workers=1) as pool:
-        ...     sentences = plan({"ces": spec}, seed=0, pool=pool)
-        >>> len(sentences), sentences["ces", "test", 0].speaker.name
-        (12, 'ces-...')
+        ValueError: names the language if it has too few words for so many different sentences.
     """
     vocabularies = readable_words(specs, pool)
     speakers = {language: draw_speakers(language, spec, seed) for language, spec in specs.items()}
@@ -101,38 +92,28 @@ def plan(specs: Mapping[str, SpeechSpec], seed: int, pool: Pool) -> dict[Key, Se
     return sentences
 
 
-def rng_of(*of: int | str) -> np.random.Generator:
-    """A generator for a purpose, named by numbers and words; the same in every process.
-
-    Example:
-        >>> bool(rng_of(0, "ces", "test").integers(10**9) == rng_of(0, "ces", "test").integers(10**9))
-        True
-    """
-    digest = hashlib.sha256(repr(of).encode()).digest()
+def rng_of(*name: int | str) -> np.random.Generator:
+    """A random generator with a name, the same in every process."""
+    digest = hashlib.sha256(repr(name).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest, "little"))
 
 
 def readable_words(specs: Mapping[str, SpeechSpec], pool: Pool) -> dict[str, list[Word]]:
-    """The words of each language that its voice reads as words: `num_words`, or all where there are fewer."""
+    """The words of each language that its voice reads well: `num_words`, or all if there are fewer."""
     languages = sorted(specs)
     candidates = [frequent_words(language)[: 4 * specs[language].num_words + 100] for language in languages]
     jobs = [ReadJob(find_language(code).voice, words) for code, words in zip(languages, candidates, strict=True)]
-    readings = dict(pool.run(jobs))
     readable = {}
-    for number, code in enumerate(languages):
-        pairs = zip(candidates[number], readings[number], strict=True)
-        words = [Word(word, num_sounds(said)) for word, said in pairs if is_read_well(said, find_language(code))]
-        readable[code] = words[: specs[code].num_words]
+    for code, words, readings in zip(languages, candidates, pool.run(jobs), strict=True):
+        pairs = zip(words, readings, strict=True)
+        good = [
+            Word(word, num_sounds(reading)) for word, reading in pairs if is_read_well(reading, find_language(code))
+        ]
+        readable[code] = good[: specs[code].num_words]
     return readable
 
 
 def draw_speakers(language: str, spec: SpeechSpec, seed: int) -> list[Speaker]:
-    """The speakers of a language.
-
-    Example:
-        >>> [speaker.name for speaker in draw_speakers("ces", SpeechSpec(num_speakers=2), seed=0)]
-        ['ces-0', 'ces-1']
-    """
     rng = rng_of(seed, language, "speakers")
     variants = rng.permutation(VARIANTS)
     voice = find_language(language).voice
@@ -148,7 +129,7 @@ def draw_speakers(language: str, spec: SpeechSpec, seed: int) -> list[Speaker]:
 
 
 def draw_durations(spec: SpeechSpec, minutes: float, rng: np.random.Generator) -> list[float]:
-    """Durations of a gamma distribution that sum to nearly `minutes`, clipped to what an utterance may have.
+    """Durations from a gamma distribution, clipped to the allowed range, with a sum close to `minutes`.
 
     Example:
         >>> durations = draw_durations(SpeechSpec(duration=4.0, spread=1.7), minutes=60, rng=rng_of(0))
@@ -168,42 +149,43 @@ def draw_durations(spec: SpeechSpec, minutes: float, rng: np.random.Generator) -
 def _measure(
     words: Mapping[str, Sequence[Word]], speakers: Mapping[str, Sequence[Speaker]], pool: Pool
 ) -> dict[Speaker, SpeakerPace]:
-    """Has each speaker say a few sentences, of one to eight words, and fits a line."""
-    texts = {}
-    for language, everyone in sorted(speakers.items()):
-        for speaker in everyone:
-            rng = rng_of("pace", speaker.name)
-            places = [rng.integers(len(words[language]), size=1 + number % 8) for number in range(NUM_MEASURED)]
-            texts[speaker] = [[words[language][place] for place in some] for some in places]
-    jobs = [speaker.say([word.text for word in text]) for speaker, said in texts.items() for text in said]
-    lengths = np.array([length for _, length in sorted(pool.run(jobs))]).reshape(-1, NUM_MEASURED)
-    fits = {}
-    for (speaker, said), length in zip(texts.items(), lengths, strict=True):
-        known = np.array([[1.0, len(text), sum(word.num_sounds for word in text)] for text in said])
-        # Rounded, so that the last bits, which may differ between machines, do not change the plan.
-        fits[speaker] = np.linalg.lstsq(known, length / SAMPLE_RATE, rcond=None)[0].round(3)
+    """Renders a few sentences of one to eight words per speaker, and fits their durations."""
+    pairs = [(language, speaker) for language, everyone in sorted(speakers.items()) for speaker in everyone]
+    trials = [_draw_trials(words[language], speaker) for language, speaker in pairs]
+    jobs = [
+        speaker.say([word.text for word in sentence])
+        for (_, speaker), sentences in zip(pairs, trials, strict=True)
+        for sentence in sentences
+    ]
+    seconds = np.array(list(pool.run(jobs))).reshape(-1, NUM_MEASURED) / SAMPLE_RATE
     paces = {}
-    for language, everyone in speakers.items():
+    for (language, speaker), sentences, durations in zip(pairs, trials, seconds, strict=True):
+        sizes = np.array([[1.0, len(sentence), sum(word.num_sounds for word in sentence)] for sentence in sentences])
+        # Rounded, because the last bits may differ between machines, and would change the script.
+        base, per_word, per_sound = np.linalg.lstsq(sizes, durations, rcond=None)[0].round(3).tolist()
         sounds = np.array([word.num_sounds for word in words[language]])
-        for speaker in everyone:
-            base, per_word, per_sound = fits[speaker].tolist()
-            paces[speaker] = SpeakerPace(base, np.maximum(per_word + per_sound * sounds, SHORTEST_WORD))
+        paces[speaker] = SpeakerPace(base, np.maximum(per_word + per_sound * sounds, SHORTEST_WORD))
     return paces
+
+
+def _draw_trials(words: Sequence[Word], speaker: Speaker) -> list[list[Word]]:
+    rng = rng_of("pace", speaker.name)
+    return [[words[index] for index in rng.integers(len(words), size=1 + n % 8)] for n in range(NUM_MEASURED)]
 
 
 def _new_sentence(
     language: str, words: Sequence[str], pace: SpeakerPace, target: float, seen: set[str], rng: np.random.Generator
 ) -> tuple[str, ...]:
-    """A sentence of nearly `target` seconds that is not in `seen`, to which it is added."""
+    """Draws a sentence of about `target` seconds that is not in `seen`, and adds it."""
     for tried in range(NUM_TRIES):
-        # There are few sentences of one short word; once they are used up, two words have to do.
+        # There are few sentences of one short word; when they are used up, longer ones are drawn.
         longer = target * (1 + tried / 100)
-        chosen = tuple(words[place] for place in compose(pace.seconds, longer - pace.base, rng))
+        chosen = tuple(words[index] for index in compose(pace.seconds, longer - pace.base, rng))
         text = join(chosen, find_language(language))
         if text not in seen:
             seen.add(text)
             return chosen
     raise ValueError(
-        f"The {len(words)} words of {language!r} do not suffice: no new sentence of {target:.1f} seconds was found in "
-        f"{NUM_TRIES} tries. Raise `num_words` or `duration` in its spec, or ask for fewer minutes."
+        f"The {len(words)} words of {language!r} are too few: no new sentence of {target:.1f} seconds was found in "
+        f"{NUM_TRIES} tries. Raise `num_words` or `duration` in its spec, or reduce the minutes."
     )

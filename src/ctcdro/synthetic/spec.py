@@ -1,4 +1,4 @@
-"""What the speech of a language is to be like, and the specs of the demonstration."""
+"""Specifications of synthetic speech, and those of the demonstration."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-SHORTEST, LONGEST = 0.4, 20.0  # seconds of an utterance
-SLOWEST, FASTEST = 80, 450  # words a minute that eSpeak NG can do
-MOST_MINUTES = 100_000
+SHORTEST, LONGEST = 0.4, 20.0  # seconds per utterance
+SLOWEST, FASTEST = 80, 450  # words per minute that eSpeak NG supports
+MAX_MINUTES = 100_000
 
 
 @dataclass(frozen=True)
 class SpeechSpec:
-    """What the speech of one language is like.
+    """The speech of one language.
 
     Example:
         >>> SpeechSpec(duration=4.0, spread=1.7, snr=(10.0, 20.0)).num_speakers
@@ -24,16 +24,16 @@ class SpeechSpec:
     """
 
     duration: float = 4.0
-    """Mean of the utterances, in seconds; each has between 0.4 and 20."""
+    """Mean duration of the utterances, in seconds; each has between 0.4 and 20."""
     spread: float = 1.5
     """Standard deviation of their durations, in seconds."""
     words_per_minute: tuple[float, float] = (120.0, 160.0)
-    """Slowest and fastest speaker, as eSpeak NG counts."""
+    """Slowest and fastest speaker."""
     num_words: int = 500
-    """How many words sentences are made of: the most frequent, or all where there are fewer."""
+    """Number of different words: the most frequent ones, or all if there are fewer."""
     num_speakers: int = 4
     snr: tuple[float, float] | None = None
-    """Speech over noise, least and most, in decibels; None for no noise."""
+    """Lowest and highest signal-to-noise ratio, in decibels; None for no noise."""
     reverberation: float = 0.0
     """Seconds in which the echo of the room falls by 60 decibels; 0 for no room."""
     train_minutes: float = 10.0
@@ -41,41 +41,40 @@ class SpeechSpec:
     test_minutes: float = 5.0
 
     def __post_init__(self) -> None:
-        _check_number(self, "duration", SHORTEST, LONGEST)
-        _check_number(self, "spread", 0, LONGEST)
-        _check_number(self, "reverberation", 0, 10)
-        _check_number(self, "train_minutes", 0.01, MOST_MINUTES)
-        _check_number(self, "dev_minutes", 0, MOST_MINUTES)
-        _check_number(self, "test_minutes", 0, MOST_MINUTES)
-        for name, least, most in (("num_words", 2, 100_000), ("num_speakers", 1, 1_000)):
+        for name, (least, most) in _LIMITS.items():
             value = getattr(self, name)
-            is_right = isinstance(value, int) and least <= value <= most
-            _check(is_right, self, name, f"a whole number from {least} to {most:,}")
-        for name, least, most in (("words_per_minute", SLOWEST, FASTEST), ("snr", -30, 100)):
-            value = getattr(self, name)
-            is_right = (value is None and name == "snr") or (
-                _is_range(value) and least <= value[0] and value[1] <= most
-            )
-            _check(is_right, self, name, f"two numbers from {least} to {most}, the smaller first")
-
-
-def _check_number(spec: SpeechSpec, name: str, least: float, most: float) -> None:
-    value = getattr(spec, name)
-    _check(_is_number(value) and least <= value <= most, spec, name, f"a number from {least:g} to {most:g}")
+            if name == "snr" and value is None:
+                continue
+            if name in ("words_per_minute", "snr"):
+                is_pair = isinstance(value, tuple | list) and len(value) == 2 and all(map(_is_number, value))
+                is_valid = is_pair and least <= value[0] <= value[1] <= most
+                expected = f"two numbers from {least} to {most}, the smaller first"
+            elif name.startswith("num_"):
+                is_valid = isinstance(value, int) and least <= value <= most
+                expected = f"a whole number from {least} to {most:,}"
+            else:
+                is_valid = _is_number(value) and least <= value <= most
+                expected = f"a number from {least:g} to {most:g}"
+            if not is_valid:
+                raise ValueError(f"`{name}` must be {expected}; got {value!r}.")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _is_range(value: Any) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2 and all(map(_is_number, value)) and value[0] <= value[1]
-
-
-def _check(is_right: bool, spec: SpeechSpec, name: str, expected: str) -> None:
-    if not is_right:
-        raise ValueError(f"`{name}` must be {expected}; got {getattr(spec, name)!r}.")
-
+_LIMITS: dict[str, tuple[float, float]] = {
+    "duration": (SHORTEST, LONGEST),
+    "spread": (0, LONGEST),
+    "words_per_minute": (SLOWEST, FASTEST),
+    "num_words": (2, 100_000),
+    "num_speakers": (1, 1_000),
+    "snr": (-30, 100),
+    "reverberation": (0, 10),
+    "train_minutes": (0.01, MAX_MINUTES),
+    "dev_minutes": (0, MAX_MINUTES),
+    "test_minutes": (0, MAX_MINUTES),
+}
 
 # The durations of the paper's first set, times 0.3; Korean stands for Min Nan, which eSpeak NG does not speak.
 _PACE = (105.0, 130.0)

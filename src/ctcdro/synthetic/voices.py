@@ -1,7 +1,7 @@
-"""The languages that eSpeak NG reads aloud in their own script, and where their words come from.
+"""Languages that eSpeak NG reads in their own script, and the sources of their words.
 
-A language is in the table if the voice reads its frequent words as words, not as names of letters and not in English,
-judged by the phonemes; nobody has listened to all of them. Single words that fail are left out by `sentences.py`.
+A language is supported if the voice reads its frequent words as words, not as names of letters and not in English,
+judged by the phonemes; nobody has listened to all of them. `words.py` skips single words that fail.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from ..prepare.language_codes import language_code
 
 @dataclass(frozen=True)
 class Language:
-    """How a language is written and spoken, and who knows its words."""
+    """Voice, script and word list of a language."""
 
     name: str
     voice: str
-    """eSpeak NG's name for it."""
+    """Name of the voice in eSpeak NG."""
     script: str = "Latin"
-    """One of `sentences.SCRIPTS`."""
+    """One of `words.SCRIPTS`."""
     wordfreq: str | None = None
-    """Its code in wordfreq; None where wordfreq has no list, and would give English words instead."""
+    """Code in wordfreq; None if wordfreq has no list for it, and would return English words."""
     locale: str | None = None
-    """Without wordfreq: the CLDR locale of babel, and the text of gflanguages, in which to look for words."""
+    """CLDR locale in babel, a source of words without wordfreq."""
     sample: str | None = None
+    """Text in gflanguages, another source of words without wordfreq."""
     spaced: bool = True
-    """Whether words are written apart."""
+    """Whether there are spaces between words."""
     avoid: str | None = None
-    """Letters that wordfreq may have in place of others: words with them are left out."""
+    """Letters that wordfreq may use in place of others: words with them are skipped."""
 
 
 LANGUAGES = {
@@ -78,14 +79,14 @@ LANGUAGES = {
     "yue": Language("Cantonese", "yue", "Han", locale="yue", sample="yue_Hant", spaced=False),
 }
 
-REFUSED = {
-    "heb": "eSpeak NG reads Hebrew without the vowels that its script leaves out",
+UNSUPPORTED = {
+    "heb": "eSpeak NG reads Hebrew without the vowels that its script omits",
     "khm": "eSpeak NG has no voice for Khmer",
     "mya": "eSpeak NG reads Burmese script without its vowels",
-    "tha": "eSpeak NG does not find the words in Thai script, and reads its vowels out of place",
+    "tha": "eSpeak NG does not separate words in Thai script, and misplaces its vowels",
 }
 
-# Those of eSpeak NG's variants of a voice that differ most in pitch and timbre, without being effects.
+# Variants of a voice that differ most in pitch and timbre, without being effects.
 VARIANTS = ("m1", "f2", "m3", "f4", "klatt4", "f5", "m7", "Annie")
 
 
@@ -119,20 +120,16 @@ def check_languages(codes: Iterable[str]) -> None:
     """
     unknown = [code for code in codes if code not in LANGUAGES]
     if unknown:
-        reasons = "; ".join(REFUSED[code] for code in unknown if code in REFUSED)
-        meant = [code for code in dict.fromkeys(map(likely_code, unknown)) if code in LANGUAGES]
+        reasons = "; ".join(UNSUPPORTED[code] for code in unknown if code in UNSUPPORTED)
+        similar = [code for code in dict.fromkeys(map(likely_code, unknown)) if code in LANGUAGES]
         raise ValueError(
             f"Cannot synthesize speech for {', '.join(map(repr, unknown))}{': ' if reasons else ''}{reasons}."
-            f"{' Did you mean ' + ', '.join(meant) + '?' if meant else ''} Supported: {', '.join(LANGUAGES)}."
+            f"{' Did you mean ' + ', '.join(similar) + '?' if similar else ''} Supported: {', '.join(LANGUAGES)}."
         )
 
 
 def find_language(code: str) -> Language:
     """The language of an ISO 639-3 code.
-
-    Example:
-        >>> find_language("ces").name
-        'Czech'
 
     Raises:
         ValueError: if no speech can be synthesized for it.

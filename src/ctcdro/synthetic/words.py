@@ -1,13 +1,11 @@
-"""Words of a language from installed packages, and sentences of random words that take a given time to say.
+"""Words of a language from installed packages, and sentences of random words with a given duration.
 
-What one can rely on:
+Guarantees:
 
-* a word is in NFC and lower case, of letters and marks of its language's script only, and `clean` leaves it as it is;
-* words come most frequent first where wordfreq has the language; names of CLDR and the words of a sample text
-  elsewhere, in a fixed order;
+* a word is in NFC and lower case, has only letters and marks of its script, and is unchanged by `clean`;
+* words are sorted by frequency if wordfreq has the language; otherwise they come from CLDR and a sample text, in a
+  fixed order;
 * the same generator gives the same sentence.
-
-What a voice makes of a word is left to `espeak.py`; `is_read_well` judges it from the phonemes.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ import numpy.typing as npt
 from ..speech.normalization import clean
 from .voices import Language, find_language
 
-# How the Unicode names of a script's letters begin.
+# Prefixes of the Unicode names of letters, by script.
 SCRIPTS = {
-    "Arabic": ("ARABIC LETTER",),  # without tatweel, which is no sound
+    "Arabic": ("ARABIC LETTER",),  # without tatweel, which is not spoken
     "Bengali": ("BENGALI",),
     "Cyrillic": ("CYRILLIC",),
     "Devanagari": ("DEVANAGARI",),
@@ -39,7 +37,7 @@ SCRIPTS = {
 }
 SYLLABIC = {"Han", "Hangul"}  # one character can be a word; elsewhere it is read as the name of a letter
 
-# An abbreviation has none of these, and is spelled out.
+# Words without any of these are abbreviations, which are spelled out.
 VOWEL_LETTERS = {
     "Cyrillic": "аеёиоуыэюяіїєъ",
     "Greek": "αεηιουω",
@@ -47,19 +45,19 @@ VOWEL_LETTERS = {
 }
 NOT_FIRST_IN_KANA = "んンっッーぁぃぅぇぉゃゅょァィゥェォャュョ"
 
-# In the International Phonetic Alphabet as eSpeak NG writes it; with the mark of a syllabic consonant.
+# In the International Phonetic Alphabet of eSpeak NG, with the mark of syllabic consonants.
 VOWEL_SOUNDS = "aeiouyæøœɐɑɒɔɘəɚɛɜɞɤɨɪɯɵɶʉʊʌʏεᵻ\u0329"
 NO_SOUNDS = "ˈˌː"
 
-NUM_LISTED = 10_000  # words asked of wordfreq, before filtering
+NUM_LISTED = 10_000  # words from wordfreq, before filtering
 MAX_PHRASE = 4  # characters
 PSEUDO_TERRITORIES = {"XA", "XB", "ZZ"}  # accents, writing direction, unknown
-NUM_LAST = 16  # words among which the last of a sentence is chosen
+NUM_LAST = 16  # candidates for the last word of a sentence
 
 
 @cache
 def frequent_words(code: str) -> tuple[str, ...]:
-    """Words of a language, the most frequent first where that is known.
+    """Words of a language, sorted by frequency if it is known.
 
     Example:
         >>> frequent_words("ces")[:4]
@@ -79,14 +77,14 @@ def _listed(language: Language) -> Iterator[str]:
     import wordfreq
 
     for word in wordfreq.top_n_list(language.wordfreq, NUM_LISTED):
-        # It folds case, which undoes the final sigma and the sharp s.
+        # wordfreq folds case, which replaces the final sigma and the sharp s.
         spelled = re.sub("σ$", "ς", word) if language.script == "Greek" else word
         if clean(spelled) == spelled and (language.avoid is None or language.avoid not in spelled):
             yield spelled
 
 
 def _split(text: str, language: Language) -> list[str]:
-    """The words of a text. Where they are not written apart, the short phrases between punctuation and digits."""
+    """The words of a text, or without spaces the short phrases between punctuation and digits."""
     if not language.spaced:
         return [phrase for phrase in re.split(r"[\W\d_]+", text) if len(phrase) <= MAX_PHRASE]
     words = (word.strip(",.;:") for word in re.split(r"[\s\-‑–/()]+", text))
@@ -94,7 +92,7 @@ def _split(text: str, language: Language) -> list[str]:
 
 
 def _cldr_names(locale: str | None) -> Iterator[str]:
-    """Names of times, places and languages. Month names are those in dates: the stand-alone ones may be inherited."""
+    """Names of times, places and languages. Month names are those used in dates: others may be inherited."""
     from babel import Locale
 
     assert locale is not None
@@ -115,7 +113,7 @@ def _sample_texts(sample: str | None) -> Iterator[str]:
 
 
 def is_word(word: str, language: Language) -> bool:
-    """Whether a text is one word, of letters of the language's script only, that may be read as a word.
+    """Whether a text is one word in the script of the language, and no abbreviation.
 
     Example:
         >>> [is_word(word, find_language("rus")) for word in ("слово", "word", "2й", "в", "см")]
@@ -133,7 +131,7 @@ def is_word(word: str, language: Language) -> bool:
 
 def _is_of_script(character: str, script: str) -> bool:
     kind, name = unicodedata.category(character), unicodedata.name(character, "")
-    # Marks that no composed letter has, as on Romanized Arabic, are named for no script. They are not wanted.
+    # Marks without a script in their name, such as those of Romanized Arabic, are excluded.
     return kind[0] in "LM" and (name.startswith(SCRIPTS[script]) or (script == "Arabic" and name in _ARABIC_MARKS))
 
 
@@ -144,8 +142,9 @@ def is_read_well(reading: str, language: Language) -> bool:
     """Whether phonemes are those of a word read in its language, and not spelled out.
 
     Args:
-        reading: as `espeak.read` gives it. A change of language stands in parentheses, and names of letters are apart.
-        Arabic words whose short vowels are not known have consonants in their place.
+        reading: phonemes from `ESpeak.read`. A change of language is in parentheses, and names of letters are separated
+            by spaces. Arabic words whose short vowels are unknown have sequences of consonants.
+        language: the language of the word.
 
     Example:
         >>> czech, arabic = find_language("ces"), find_language("ara")
@@ -163,41 +162,25 @@ def is_read_well(reading: str, language: Language) -> bool:
 
 
 def num_sounds(reading: str) -> int:
-    """The length of a word as it is said.
-
-    Example:
-        >>> num_sounds("dˈobriː")
-        6
-    """
+    """The number of phonemes of a word, such as 6 for "dˈobriː"."""
     return sum(sound.isalpha() and sound not in "ˈˌ" for sound in reading)
 
 
 def join(words: Sequence[str], language: Language) -> str:
-    """A sentence as it is written.
-
-    Example:
-        >>> join(["dobrý", "den"], find_language("ces")), join(["你好", "世界"], find_language("cmn"))
-        ('dobrý den', '你好世界')
-    """
+    """Writes a sentence, with or without spaces."""
     return (" " if language.spaced else "").join(words)
 
 
 def compose(seconds: npt.NDArray[np.float64], target: float, rng: np.random.Generator) -> list[int]:
-    """Draws words at random, the last of them so that together they take nearly `target` seconds.
+    """Draws one or more words at random, whose total duration is close to `target`.
 
     Args:
-        seconds: (n,) how long each word takes.
-        target: seconds to fill; there is one word at least.
-        rng: where the choice comes from.
+        seconds: (n,) duration of each word.
+        target: duration of the sentence, in seconds.
+        rng: random generator.
 
     Returns:
         The numbers of the words.
-
-    Example:
-        >>> seconds = np.array([0.2, 0.3, 0.4, 0.5, 0.6])
-        >>> words = compose(seconds, 2.0, np.random.default_rng(0))
-        >>> bool(abs(seconds[words].sum() - 2.0) < 0.11)
-        True
     """
     chosen: list[int] = []
     shortest = seconds.min()

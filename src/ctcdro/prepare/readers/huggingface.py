@@ -1,6 +1,6 @@
-"""Any dataset of the library `datasets` with columns of audio, text and language: a name on the hub, or a folder.
+"""Datasets of the library `datasets` with columns for audio, text and language: a name on the hub, or a folder.
 
-Audio is taken as it is stored, without decoding it: files that exist are named, bytes are written below the dataset.
+Audio is used as it is stored, without decoding: existing files are named, bytes are written to the dataset folder.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import Any
 from ...runtime.extras import extra
 from ...storage.atomic import atomic_write_bytes, remove_leftovers
 from ...storage.paths import PathLike
-from ..prepare import SPLITS, CorpusEntry, Dropped
+from ..entries import CorpusEntry, Dropped
 
 Keep = Callable[[str, str, Any], bool]
+
+_SPLIT_NAMES = {"train": ["train"], "dev": ["dev", "validation", "valid"], "test": ["test"]}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what; None if there is none."""
+    """Names of the columns; None if there is none."""
 
     audio: str = "audio"
     text: str = "text"
@@ -33,8 +35,7 @@ class Columns:
     corpus: str | None = None
 
     @property
-    def light(self) -> list[str]:
-        """All but the audio."""
+    def without_audio(self) -> list[str]:
         named = (self.text, self.language, self.id, self.speaker, self.corpus)
         return list(dict.fromkeys(name for name in named if name))
 
@@ -49,30 +50,30 @@ def read_huggingface(
     corpus: str | None = None,
     keep: Keep | None = None,
 ) -> Iterator[CorpusEntry | Dropped]:
-    """The utterances of a dataset.
+    """Reads a dataset.
 
     Args:
-        name: on the hub, or a folder, as `save_to_disk` writes them or with files that `load_dataset` reads.
-        out: the folder of the dataset to come; audio that is not in files of its own is written to `audio/` in it.
-        columns: their names.
-        config: of the dataset, as "cs_cz" of FLEURS.
-        splits: which of its splits are train, dev and test; by default those of these names or "validation".
-        lang: the language of all, where no column tells it.
-        corpus: the name to note; by default `name`'s last part.
-        keep: tells by (split, id, language) whether to take an utterance.
+        name: name on the hub, or a folder written by `save_to_disk` or readable by `load_dataset`.
+        out: the dataset folder that is being prepared; audio that is stored as bytes is written to `audio/` in it.
+        columns: names of the columns.
+        config: configuration of the dataset, such as "cs_cz" of FLEURS.
+        splits: its splits for train, dev and test; by default those with these names, or "validation" for dev.
+        lang: language of all utterances, if there is no column for it.
+        corpus: name of the corpus; by default the last part of `name`.
+        keep: returns by split, id and language whether to read an utterance; by default all are read.
 
     Raises:
-        ValueError: if a column or split is not there.
+        ValueError: if a column or split is missing.
     """
     columns = columns or Columns()
     if lang is not None:
         columns = replace(columns, language=None)
     parts = _load(name, config)
-    for split, theirs in _chosen_splits(name, list(parts), splits).items():
-        where = f"{name}[{theirs}]"
+    for split, source in _choose_splits(name, list(parts), splits).items():
+        where = f"{name}[{source}]"
         remove_leftovers(Path(out, "audio", split))
-        _check_columns(where, parts[theirs].column_names, columns)
-        for number, row in _rows(parts[theirs], columns, split, lang, keep):
+        _check_columns(where, parts[source].column_names, columns)
+        for number, row in _rows(parts[source], columns, split, lang, keep):
             id = _id_of(row, number, columns)
             language = lang or row[columns.language or ""]
             if not isinstance(language, str) or not language:
@@ -82,7 +83,7 @@ def read_huggingface(
             if not isinstance(text, str | None):
                 yield Dropped(split, language, f"{where}:{number}", "malformed line", f"no text: {text!r:.60}", id)
                 continue
-            audio = _stored(row[columns.audio], Path(out, "audio", split), id)
+            audio = _store(row[columns.audio], Path(out, "audio", split), id)
             if audio is None:
                 yield Dropped(split, language, f"{where}:{number}", "missing audio", "neither bytes nor a path", id)
                 continue
@@ -108,42 +109,42 @@ def _load(name: str, config: str | None) -> Any:
         if os.path.exists(os.path.join(name, "state.json")):  # a dataset without splits
             return {"train": datasets.load_from_disk(name)}
         return datasets.load_dataset(name, config)
-    except Exception as error:  # of a hundred kinds; the cause says more than the last of them
+    except Exception as error:  # of many types; the cause is more informative
         raise ValueError(f"{name}: cannot be loaded by `datasets`: {error.__cause__ or error}") from error
 
 
-def _chosen_splits(name: str, there: list[str], asked: Mapping[str, str] | None) -> dict[str, str]:
-    if asked is None:
-        found = {split: [other for other in (split, "validation", "valid") if other in there] for split in SPLITS}
-        asked = {split: others[0] for split, others in found.items() if others and (split == "dev" or split in there)}
-    missing = [theirs for theirs in asked.values() if theirs not in there]
-    if missing or "train" not in asked:
+def _choose_splits(name: str, available: list[str], chosen: Mapping[str, str] | None) -> dict[str, str]:
+    if chosen is None:
+        matches = {split: [name for name in names if name in available] for split, names in _SPLIT_NAMES.items()}
+        chosen = {split: names[0] for split, names in matches.items() if names}
+    missing = [source for source in chosen.values() if source not in available]
+    if missing or "train" not in chosen:
         raise ValueError(
-            f"{name}: no split {', '.join(missing) or 'train'} (found: {', '.join(there)}). Say which is which with "
-            f"--train, --dev and --test."
+            f"{name}: no split {', '.join(missing) or 'train'} (found: {', '.join(available)}). Specify them "
+            f"with --train, --dev and --test."
         )
-    return dict(asked)
+    return dict(chosen)
 
 
-def _check_columns(where: str, there: list[str], columns: Columns) -> None:
-    missing = [name for name in (columns.audio, *columns.light) if name not in there]
+def _check_columns(where: str, available: list[str], columns: Columns) -> None:
+    missing = [name for name in (columns.audio, *columns.without_audio) if name not in available]
     if missing:
         raise ValueError(
-            f"{where}: no column {', '.join(missing)} (found: {', '.join(there)}). Say which is which with options "
-            f"such as --text-column, or the language of all with --lang."
+            f"{where}: no column {', '.join(missing)} (found: {', '.join(available)}). Specify the columns with "
+            f"options such as --text-column, or one language with --lang."
         )
 
 
 def _rows(
     part: Any, columns: Columns, split: str, lang: str | None, keep: Keep | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows to take, and their numbers; the audio of others is not touched."""
+    """Rows to read, and their numbers; the audio of others is not loaded."""
     import datasets
 
     numbers: Sequence[int] = range(len(part))
     if keep is not None:
-        light = enumerate(part.select_columns(columns.light))
-        numbers = [n for n, row in light if keep(split, _id_of(row, n, columns), lang or row[columns.language or ""])]
+        rows = enumerate(part.select_columns(columns.without_audio))
+        numbers = [n for n, row in rows if keep(split, _id_of(row, n, columns), lang or row[columns.language or ""])]
     if isinstance(part.features[columns.audio], datasets.Audio):
         part = part.cast_column(columns.audio, datasets.Audio(decode=False))
     yield from zip(numbers, part.select(numbers), strict=True)
@@ -153,19 +154,15 @@ def _id_of(row: Mapping[str, Any], number: int, columns: Columns) -> str:
     return str(row[columns.id]) if columns.id else f"{number:07d}"
 
 
-def _stored(audio: Any, folder: Path, id: str) -> str | None:
-    """The path of an utterance's audio, written below `folder` if it has no file of its own; None if there is none.
-
-    Raises:
-        ValueError: if it is something else than the library stores audio as.
-    """
+def _store(audio: Any, folder: Path, id: str) -> str | None:
+    """The path of an utterance's audio, or None; bytes are written to `folder`."""
     if audio is None or isinstance(audio, str):
         return audio or None
     if not isinstance(audio, dict) or not {"bytes", "path"} <= set(audio):
-        raise ValueError(f"audio of {id}: expected a file, or its bytes; got {audio!r:.60}.")
+        raise ValueError(f"audio of {id}: expected a path or bytes; got {audio!r:.60}.")
     if not audio["bytes"]:
         return audio["path"] or None
-    # Ids may have any characters, and come twice; files of other content have other names.
+    # Ids may have any characters and be repeated, so the name has a digest of the content.
     stem = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:80]
     path = folder / f"{stem}-{hashlib.sha256(audio['bytes']).hexdigest()[:12]}{_suffix(audio)}"
     if not path.exists() or path.stat().st_size != len(audio["bytes"]):  # truncated by a power failure

@@ -1,6 +1,6 @@
-"""Kaldi data folders: wav.scp with plain paths, text, and where they are there segments, utt2spk and utt2lang.
+"""Kaldi data folders: wav.scp with plain paths, text, and optionally segments, utt2spk and utt2lang.
 
-Commands in wav.scp are refused, and never run.
+Commands in wav.scp are rejected, and never run.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...storage.lines import numbered_lines
-from ...storage.paths import PathLike
-from ..prepare import CorpusEntry, Dropped
-from ..tsv import audio_path
+from ...storage.paths import PathLike, find_listed_audio
+from ..entries import CorpusEntry, Dropped
 
-# By how many seconds a segment may end after its recording, and is cut there, as Kaldi's own tools do.
+# Seconds by which a segment may end after its recording; it is cut there, as Kaldi's own tools do.
 MAX_OVERSHOOT = 0.5
 
 
@@ -24,18 +23,20 @@ def read_kaldi(
     lang_map: PathLike | None = None,
     corpus: str | None = None,
 ) -> Iterator[CorpusEntry | Dropped]:
-    """The utterances of data folders, by split.
+    """Reads data folders.
 
     Args:
-        lang: the language of all, where there is no utt2lang.
-        lang_map: a file with an utterance or speaker and its language on each line, where there is no utt2lang.
+        folders: data folders by split.
+        lang: language of utterances that are not in utt2lang.
+        lang_map: file with an utterance or speaker and its language on each line, for those not in utt2lang.
+        corpus: name of the corpus.
 
     Raises:
-        ValueError: if a file is not there, wav.scp has commands or archives, or an utterance has no language.
+        ValueError: if a file is missing, wav.scp has commands or archives, or an utterance has no language.
     """
     languages = _read_map(Path(lang_map)) if lang_map is not None else {}
-    for split, several in folders.items():
-        for folder in several:
+    for split, paths in folders.items():
+        for folder in paths:
             yield from _read_folder(Path(folder), split, lang, languages, corpus)
 
 
@@ -44,8 +45,8 @@ def _read_folder(
 ) -> Iterator[CorpusEntry | Dropped]:
     recordings = _read_recordings(folder / "wav.scp")
     segments = _read_segments(folder / "segments")
-    speakers = _read_map(folder / "utt2spk", needed=False)
-    languages = {**languages, **_read_map(folder / "utt2lang", needed=False)}
+    speakers = _read_map(folder / "utt2spk", required=False)
+    languages = {**languages, **_read_map(folder / "utt2lang", required=False)}
     text = folder / "text"
     with_text = set()
     for number, line in _lines(text):
@@ -56,14 +57,13 @@ def _read_folder(
         language = languages.get(id) or languages.get(speaker or "") or lang
         if not language:
             raise ValueError(
-                f"{where}: no language of {id:.60}; expected it in {folder / 'utt2lang'}, or --lang, or --lang-map "
+                f"{where}: no language for {id:.60}. Add it to {folder / 'utt2lang'}, or specify --lang, or --lang-map "
                 f"with the language of each utterance or speaker."
             )
         recording, offset, duration = segments.get(id, (id, 0.0, None))
         if recording not in recordings:
-            yield Dropped(
-                split, language, where, "missing audio", f"{recording:.60} is not in {folder / 'wav.scp'}", id
-            )
+            detail = f"{recording:.60} is not in {folder / 'wav.scp'}"
+            yield Dropped(split, language, where, "missing audio", detail, id)
             continue
         yield CorpusEntry(
             split=split,
@@ -87,54 +87,54 @@ def _read_folder(
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     if not path.is_file():
-        raise ValueError(f"{path} is not there; expected a Kaldi data folder with wav.scp and text.")
+        raise ValueError(f"{path}: no such file; expected a Kaldi data folder with wav.scp and text.")
     return numbered_lines(path)
 
 
-def _read_map(path: Path, needed: bool = True) -> dict[str, str]:
-    """Lines of two words."""
-    if not needed and not path.is_file():
+def _read_map(path: Path, required: bool = True) -> dict[str, str]:
+    if not required and not path.is_file():
         return {}
-    found = {}
+    values = {}
     for number, line in _lines(path):
         words = line.split()
         if len(words) != 2:
             raise ValueError(f"{path}:{number}: expected two words; got {line!r:.60}.")
-        found[words[0]] = words[1]
-    return found
+        values[words[0]] = words[1]
+    return values
 
 
 def _read_recordings(path: Path) -> dict[str, str]:
-    found = {}
+    recordings = {}
     for number, line in _lines(path):
         id, *rest = line.split(maxsplit=1)
         location = rest[0].strip() if rest else ""
         if "|" in (location[:1], location[-1:]):
             raise ValueError(
                 f"{path}:{number}: a command, which is not run: {location!r:.200}. Run it yourself, write its output "
-                f"to a file, and name that here."
+                f"to a file, and name the file here."
             )
         if location in ("", "-") or re.search(r"\.ark(:\d+)?$|:\d+$|^\w+://", location):
             raise ValueError(f"{path}:{number}: expected the path of an audio file; got {location!r:.60}.")
         try:
-            found[id] = audio_path(location, path.parent)
+            recordings[id] = find_listed_audio(location, path.parent)
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}.") from error
-    return found
+    return recordings
 
 
 def _read_segments(path: Path) -> dict[str, tuple[str, float, float | None]]:
-    if not path.is_file():
-        return {}
-    found: dict[str, tuple[str, float, float | None]] = {}
-    for number, line in numbered_lines(path):
+    """Recording, offset and duration of each utterance; a negative end means the end of the recording."""
+    segments: dict[str, tuple[str, float, float | None]] = {}
+    for number, line in numbered_lines(path) if path.is_file() else ():
         try:
-            id, recording, start, end = line.split()[:4]  # a fifth, the channel, may follow
-            found[id] = (recording, float(start), float(end) - float(start) if float(end) >= 0 else None)
+            id, recording, *times = line.split()[:4]  # a fifth field, the channel, may follow
+            start, end = map(float, times)
         except ValueError as error:
             raise ValueError(
                 f"{path}:{number}: expected utterance, recording, start and end; got {line!r:.60}."
             ) from error
-        if not (found[id][1] >= 0 and (found[id][2] is None or 0 < (found[id][2] or 0) < float("inf"))):
-            raise ValueError(f"{path}:{number}: expected 0 <= start < end in seconds; got {start:.20} and {end:.20}.")
-    return found
+        duration = end - start if end >= 0 else None
+        if not start >= 0 or not (duration is None or 0 < duration < float("inf")):
+            raise ValueError(f"{path}:{number}: expected 0 <= start < end in seconds; got {start:g} and {end:g}.")
+        segments[id] = (recording, start, duration)
+    return segments

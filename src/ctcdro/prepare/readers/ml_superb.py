@@ -1,14 +1,14 @@
-"""ML-SUPERB 2.0, as unpacked from its archive, or as its copy for the library `datasets`.
+"""ML-SUPERB 2.0, unpacked from its archive, or as its copy for the library `datasets`.
 
-On disk, a folder for each corpus and language:
+On disk there is one folder per corpus and language:
 
     commonvoice/ces/wav/cv_ces_000001.wav
     commonvoice/ces/transcript_1h_train.txt      or transcript_10min_train.txt
     commonvoice/ces/transcript_10min_dev.txt
     commonvoice/ces/transcript_10min_test.txt
 
-The lines of transcripts are read as the benchmark's recipe reads them: an id, a field that says nothing here, and the
-text, with spaces or tabs between.
+Transcript lines are read as in the benchmark's recipe: an id, an ignored field, and the text, separated by spaces or
+tabs.
 """
 
 from __future__ import annotations
@@ -20,21 +20,18 @@ from typing import Literal
 
 from ...storage.lines import numbered_lines
 from ...storage.paths import PathLike, escapes_folder
-from ..prepare import CORPUS_NOT_THERE, SPLITS, CorpusEntry, Dropped
+from ..entries import MISSING_CORPUS, SPLITS, CorpusEntry, Dropped
 from .huggingface import Columns, read_huggingface
 from .ml_superb_sets import FEW_SHOT, Pair
-
-# The authors' preparation leaves out what is longer, from training and development data; test data stay whole.
-MAX_DURATION = {"train": 20.0, "dev": 20.0}
 
 Reserved = Literal["few-shot", "all", "none"]
 
 _FOLDERS = {"googlei18n": ("googlei18n_tts", "googlei18n_asr")}
 
-# Two corpora have Japanese twice, `jpn` and as it was before words were separated, `org_jpn`; it is one language.
+# Two corpora have Japanese twice: `jpn`, and `org_jpn` from before words were separated. It is one language.
 _LANGUAGE_FOLDERS = {"jpn": ("jpn", "org_jpn")}
 
-# The ids of the benchmark begin with these where the folder is called otherwise.
+# Prefixes of ids that differ from the name of the corpus folder.
 _CORPUS_OF_PREFIX = {
     "cv": "commonvoice",
     "googlei18n-asr": "googlei18n_asr",
@@ -43,9 +40,9 @@ _CORPUS_OF_PREFIX = {
 
 
 def find_pairs(root: PathLike) -> tuple[Pair, ...]:
-    """All (language, corpus) that are on disk."""
-    found = (path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt"))
-    return tuple(sorted({(folder.name.removeprefix("org_"), folder.parent.name) for folder in found}))
+    """All (language, corpus) on disk."""
+    folders = (path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt"))
+    return tuple(sorted({(folder.name.removeprefix("org_"), folder.parent.name) for folder in folders}))
 
 
 def read_ml_superb(
@@ -55,27 +52,26 @@ def read_ml_superb(
     reserved: Reserved = "few-shot",
     skip_missing: bool = False,
 ) -> Iterator[CorpusEntry | Dropped]:
-    """The utterances of those languages and corpora.
+    """Reads languages and corpora of the benchmark.
 
     Args:
-        root: the folder of the corpora.
-        pairs: of language and corpus, as those of `ml_superb_sets.SETS`.
-        train: which of the two training sets.
-        reserved: what of the training data of the 20 languages that the benchmark reserves: its five utterances each,
-            all, or none.
-        skip_missing: leave out pairs that are not on disk.
+        root: folder of the corpora.
+        pairs: languages and corpora, such as those of `ml_superb_sets.SETS`.
+        train: which of the two training sets to read.
+        reserved: training data of the 20 reserved languages: the benchmark's five utterances each, all, or none.
+        skip_missing: whether to skip pairs that are not on disk.
 
     Raises:
-        ValueError: if a pair or one of its transcripts is not there.
+        ValueError: if a pair or one of its transcripts is missing.
     """
     folders = []
     for pair in pairs:
-        found = _folders_of(Path(root), pair)
-        if not found and not skip_missing:
-            raise ValueError(_not_there(Path(root), pair))
-        if not found:
-            yield Dropped("train", pair[0], str(root), CORPUS_NOT_THERE, ":".join(pair))
-        folders += found
+        pair_folders = _folders_of(Path(root), pair)
+        if not pair_folders and not skip_missing:
+            raise ValueError(_explain_missing(Path(root), pair))
+        if not pair_folders:
+            yield Dropped("train", pair[0], str(root), MISSING_CORPUS, ":".join(pair))
+        folders += pair_folders
     for language, folder in folders:
         for split in SPLITS:
             name = f"transcript_{train}_train.txt" if split == "train" else f"transcript_10min_{split}.txt"
@@ -90,29 +86,29 @@ def read_ml_superb_copy(
     reserved: Reserved = "few-shot",
     skip_missing: bool = False,
 ) -> Iterator[CorpusEntry | Dropped]:
-    """The utterances of the benchmark's copy for `datasets` (hub name or folder); their audio is written below `out`.
+    """Reads the benchmark's copy for `datasets` (hub name or folder), and writes its audio to `out`.
 
-    Its texts begin with the language, as in "[ces] ahoj"; corpora are known by the ids.
+    Its texts begin with the language, as in "[ces] ahoj"; the ids identify the corpora.
     """
     wanted = None if pairs is None else {(language, folder) for language, corpus in pairs for folder in _names(corpus)}
-    found: set[Pair] = set()
+    available: set[Pair] = set()
 
     def keep(split: str, id: str, language: str | None) -> bool:
         language = (language or "").removeprefix("org_")
-        found.add((language, corpus_of(id)))
+        available.add((language, corpus_of(id)))
         return (wanted is None or (language, corpus_of(id)) in wanted) and _keeps(language, split, reserved)(id)
 
     for item in read_huggingface(name, out, Columns(id="id", language="language"), keep=keep):
         yield _as_on_disk(item)
     for language, corpus in pairs or []:
-        if not any((language, folder) in found for folder in _names(corpus)):
+        if not any((language, folder) in available for folder in _names(corpus)):
             if not skip_missing:
-                raise ValueError(f"{name}: nothing of {language}:{corpus} in it; --skip-missing leaves it out.")
-            yield Dropped("train", language, name, CORPUS_NOT_THERE, f"{language}:{corpus}")
+                raise ValueError(f"{name}: no data for {language}:{corpus}. Skip it with --skip-missing.")
+            yield Dropped("train", language, name, MISSING_CORPUS, f"{language}:{corpus}")
 
 
 def corpus_of(id: str) -> str:
-    """The folder of an utterance's corpus.
+    """The corpus folder of an utterance.
 
     Example:
         >>> corpus_of("cv_ces_000012"), corpus_of("fleurs_cmn_000001")
@@ -130,25 +126,24 @@ def _folders_of(root: Path, pair: Pair) -> list[tuple[str, Path]]:
     language, corpus = pair
     codes = _LANGUAGE_FOLDERS.get(language, (language,))
     candidates = [root / name / code for name in _names(corpus) for code in codes]
-    found = [(language, folder) for folder in candidates if folder.is_dir()]
-    return found[:1] if corpus not in _FOLDERS else found
+    folders = [(language, folder) for folder in candidates if folder.is_dir()]
+    return folders[:1] if corpus not in _FOLDERS else folders
 
 
-def _not_there(root: Path, pair: Pair) -> str:
+def _explain_missing(root: Path, pair: Pair) -> str:
     language, corpus = pair
     pairs = find_pairs(root)
     if not pairs:
-        return f"{root}: no corpora in it; expected folders such as {root / 'commonvoice' / 'ces'}, with transcripts."
-    there = sorted(f"{one}:{other}" for one, other in pairs if one == language)
+        return f"{root}: no corpora in it; expected folders such as {root / 'commonvoice' / 'ces'} with transcripts."
+    available = ", ".join(sorted(f"{other}:{name}" for other, name in pairs if other == language)) or "nothing"
     return (
-        f"{root / _names(corpus)[0] / language} is not there, the folder of {language}:{corpus} (of {language} there "
-        f"is {', '.join(there) or 'nothing'}). Name the corpora with --pairs, or leave out what is missing with "
-        f"--skip-missing."
+        f"{root / _names(corpus)[0] / language}: no such folder for {language}:{corpus} (found for {language}: "
+        f"{available}). Specify the corpora with --pairs, or skip missing ones with --skip-missing."
     )
 
 
 def _keeps(language: str, split: str, reserved: Reserved) -> Callable[[str], bool]:
-    """Tells by its id whether an utterance is taken."""
+    """Whether to read an utterance, by its id."""
     if split != "train" or language not in FEW_SHOT or reserved == "all":
         return lambda id: True
     chosen = FEW_SHOT[language] if reserved == "few-shot" else frozenset()
@@ -166,7 +161,7 @@ def _as_on_disk(item: CorpusEntry | Dropped) -> CorpusEntry | Dropped:
 def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iterator[CorpusEntry | Dropped]:
     path = folder / name
     if not path.is_file():
-        raise ValueError(f"{path} is not there; expected the transcripts of ML-SUPERB 2.0.")
+        raise ValueError(f"{path}: no such file; expected the transcripts of ML-SUPERB 2.0.")
     for number, line in numbered_lines(path):
         id, *rest = line.split(maxsplit=2)
         if escapes_folder(id):

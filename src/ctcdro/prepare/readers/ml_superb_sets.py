@@ -1,11 +1,10 @@
-"""The language sets of the paper, from the tables in its appendix: sets of (language, corpus) by name.
+"""The language sets of the paper, from the tables in its appendix: (language, corpus) pairs by name.
 
-Corpora are called as the folders of ML-SUPERB 2.0 are. The paper's GOP, the open-source project Googlei18n, is two
-folders there: `googlei18n` means whichever of them has the language.
+Corpora have the names of the ML-SUPERB 2.0 folders. The paper's GOP, the open-source project Googlei18n, is two folders
+there: `googlei18n` means the one that has the language.
 
-The tables are as printed. In that of `set2-extra` the rows of Italian and English look exchanged: Italian has
-corpora of English speech (LAD, NCHLT), and English lacks LAD, which it has in `set2`. Pairs that are not on disk can
-be left out when reading.
+The tables are as printed. In `set2-extra` the rows of Italian and English look exchanged: Italian has corpora of
+English speech (LAD, NCHLT), and English lacks LAD, which it has in `set2`. Readers can skip pairs that are not on disk.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _CORPORA = {
     "Fleurs": "fleurs",
     "GOP": "googlei18n",
     "LAD": "LAD",
-    "MLL": "mls",  # one row of the paper calls it so
+    "MLL": "mls",  # in one row of the paper
     "MLS": "mls",
     "MSD": "M-AILABS",
     "NCHLT": "nchlt",
@@ -28,7 +27,7 @@ _CORPORA = {
 
 
 def _pairs(table: str) -> tuple[Pair, ...]:
-    """Reads "ces CV Fleurs; nan CV"."""
+    """Parses "ces CV Fleurs; nan CV"."""
     rows = [row.split() for row in table.split(";")]
     return tuple((language, _CORPORA[corpus]) for language, *corpora in rows for corpus in corpora)
 
@@ -61,7 +60,7 @@ SETS: dict[str, tuple[Pair, ...]] = {
 
 
 def parse_pairs(text: str) -> tuple[Pair, ...]:
-    """Reads pairs as users write them.
+    """Parses pairs as users write them.
 
     Example:
         >>> parse_pairs("ces:commonvoice,cmn:fleurs")
@@ -71,13 +70,13 @@ def parse_pairs(text: str) -> tuple[Pair, ...]:
     for part in text.split(","):
         language, colon, corpus = (word.strip() for word in part.partition(":"))
         if not (language and colon and corpus):
-            raise ValueError(f"`pairs` must be as ces:commonvoice,cmn:fleurs; got {part!r}.")
+            raise ValueError(f"`pairs` must look like ces:commonvoice,cmn:fleurs; got {part!r}.")
         pairs.append((language, corpus))
     return tuple(dict.fromkeys(pairs))
 
 
-# Languages whose training data the benchmark keeps back but for five utterances each, and those: corpus prefix and
-# number, of ids such as cv_lit_000026 (Shi et al., 2024, ML-SUPERB 2.0; the benchmark's recipe lists them).
+# Five training utterances of each reserved language: prefixes and numbers of ids such as cv_lit_000026 (Shi et al.,
+# 2024, ML-SUPERB 2.0; listed in the benchmark's recipe).
 _FEW_SHOT = {
     "bos": "fleurs 67 78 80 88 90",
     "ceb": "fleurs 54 64 69 71 80",

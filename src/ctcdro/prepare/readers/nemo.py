@@ -1,4 +1,4 @@
-"""NeMo manifests: JSON lines with audio_filepath, text, and where they are there duration, offset and lang."""
+"""NeMo manifests: JSON lines with audio_filepath, text, and optionally duration, offset and lang."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 from ...storage.json_fields import optional_seconds, optional_text
 from ...storage.json_files import scan_json_lines
-from ...storage.paths import PathLike
-from ..prepare import CorpusEntry, Dropped
-from ..tsv import audio_path
+from ...storage.paths import PathLike, find_listed_audio
+from ..entries import CorpusEntry, Dropped
 
 
 def read_nemo(
@@ -19,31 +18,32 @@ def read_nemo(
     lang_field: str = "lang",
     text_field: str = "text",
 ) -> Iterator[CorpusEntry | Dropped]:
-    """The utterances of manifests, by split; as in NeMo, `duration` seconds from `offset` are what is said.
+    """Reads manifests. As in NeMo, an utterance is `duration` seconds from `offset`.
 
     Args:
-        lang: the language of all, where `lang_field` is missing.
+        manifests: files by split.
+        lang: language of lines without `lang_field`.
+        lang_field: field with the language.
+        text_field: field with the text.
 
     Raises:
-        ValueError: if a manifest is of audio in archives.
+        ValueError: if the audio is in archives.
     """
-    for split, several in manifests.items():
-        for path in map(Path, several):
-            folder = path.parent
+    for split, paths in manifests.items():
+        for path in map(Path, paths):
             for number, record in scan_json_lines(path):
                 where = f"{path}:{number}"
-                if isinstance(record, ValueError):
-                    yield Dropped(split, lang or "", where, "malformed line", str(record))
-                    continue
-                if "shard_id" in record:
-                    raise ValueError(f"{where}: a manifest of audio in archives; unpack them, and name the files.")
+                if isinstance(record, dict) and "shard_id" in record:
+                    raise ValueError(f"{where}: the audio is in archives; unpack them, and name the files.")
                 try:
-                    yield _listed(record, split, where, folder, lang, lang_field, text_field)
+                    if isinstance(record, ValueError):
+                        raise record
+                    yield _read_entry(record, split, where, path.parent, lang, lang_field, text_field)
                 except ValueError as error:
                     yield Dropped(split, lang or "", where, "malformed line", str(error))
 
 
-def _listed(
+def _read_entry(
     record: dict[str, Any], split: str, where: str, folder: Path, lang: str | None, lang_field: str, text_field: str
 ) -> CorpusEntry:
     audio = optional_text(record, "audio_filepath")
@@ -51,10 +51,10 @@ def _listed(
         raise ValueError(f"`audio_filepath` is missing (found: {', '.join(record):.200})")
     language = optional_text(record, lang_field) or lang
     if language is None:
-        raise ValueError(f"`{lang_field}` is missing (found: {', '.join(record):.200}); --lang gives one to all")
+        raise ValueError(f"`{lang_field}` is missing (found: {', '.join(record):.200}); specify --lang for all")
     return CorpusEntry(
         split=split,
-        audio=audio_path(audio, folder),
+        audio=find_listed_audio(audio, folder),
         text=optional_text(record, text_field) or "",
         lang=language,
         where=where,

@@ -1,0 +1,78 @@
+"""Checks of audio files: that they can be read, are as long as the manifest says, and are not silent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+import numpy as np
+
+from ..runtime.progress import Track
+from ..runtime.threads import map_in_threads
+from ..speech.audio import MIN_DURATION, TOLERANCE, AudioError, AudioHeader, header, read_audio
+from .findings import Finding, Findings
+from .index import DatasetIndex, LocatedUtterance, SplitManifest
+
+# Relative to full scale; -80 dB.
+SILENT = 1e-4
+
+# Headers of files with several utterances, which would otherwise be opened for each of them: a few megabytes.
+MAX_HEADERS_KEPT = 2**14
+
+
+def check_audio(
+    manifests: Iterable[SplitManifest],
+    index: DatasetIndex,
+    decode: bool,
+    num_threads: int,
+    track: Track,
+    findings: Findings,
+) -> None:
+    """Checks the audio of all utterances, in several threads."""
+    read_header = lru_cache(MAX_HEADERS_KEPT)(header)
+
+    def check(located: LocatedUtterance) -> Finding | None:
+        if index.has_own_file(located.utterance):
+            return check_file(located, True, decode, header)
+        return check_file(located, False, decode, read_header)
+
+    utterances = (located for manifest in manifests for located in manifest.read())
+    description = "reading audio" if decode else "reading audio headers"
+    for finding in track(map_in_threads(check, utterances, num_threads), description, index.num_utterances):
+        if finding:
+            findings.add(finding)
+
+
+def check_file(
+    located: LocatedUtterance, has_own_file: bool, decode: bool, read_header: Callable[[str], AudioHeader]
+) -> Finding | None:
+    """Checks the audio of one utterance.
+
+    Args:
+        has_own_file: whether the file should be as long as the utterance, because no other utterance is in it.
+    """
+    utterance, where = located.utterance, located.where
+    path = utterance.audio_filepath
+    try:
+        file_duration, sample_rate, _ = read_header(path)
+        seconds = file_duration - utterance.offset
+        silent = False
+        if decode:
+            duration = None if has_own_file else min(utterance.duration, max(seconds, 1 / sample_rate))
+            samples = read_audio(path, utterance.offset, duration, sample_rate)
+            silent = float(np.abs(samples).max()) < SILENT
+            seconds = len(samples) / sample_rate if has_own_file else seconds
+    except AudioError as error:
+        kind = "unreadable audio" if os.path.exists(path) else "missing audio"
+        return Finding(kind, "error", where, str(error))
+    missing = utterance.duration - seconds
+    if missing > TOLERANCE or (has_own_file and missing < -TOLERANCE):
+        detail = f"`duration` is {utterance.duration:g} s, the audio has {seconds:.3f} s: {path}"
+        return Finding("duration disagrees with the audio", "error" if missing > 0 else "warning", where, detail)
+    if min(seconds, utterance.duration) < MIN_DURATION:
+        detail = f"{seconds:.3f} s, encoders need {MIN_DURATION:g} s: {path}"
+        return Finding("audio too short", "error", where, detail)
+    if silent:
+        return Finding("silent audio", "warning", where, f"no sample exceeds {SILENT:g} of full scale: {path}")
+    return None
