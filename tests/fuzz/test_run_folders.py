@@ -16,7 +16,7 @@ from ctcdro.report.page import write_report
 from ctcdro.runs.folder import RunFolder, forget_after
 from ctcdro.scoring.scores import read_scores
 from ctcdro.speech.vocabulary import Vocabulary
-from ctcdro.sweeps.sweep import _last_step
+from ctcdro.sweeps.sweep import last_step
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_files_of_runs(run, tmp_path, name, data):
     path.write_bytes(damage(data, path))
     try:
         is_reported_or_told(run, tmp_path / "page.html")
-        _last_step(run.log)
+        last_step(run.log)
         is_told(lambda: read_scores(run.scores("test")), run.path)
     finally:
         path.write_bytes(sound)
@@ -80,7 +80,7 @@ def test_a_log_that_broke_off_in_the_middle_of_anything_is_read_to_there(run, tm
     path.write_bytes(b'{"step": 1}\n{"step": 2}\n' + end)
     forget_after(path, 5)
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2]
-    assert _last_step(path) == 2
+    assert last_step(path) == 2
 
 
 def test_a_configuration_from_elsewhere_is_read_as_one(run, tmp_path):

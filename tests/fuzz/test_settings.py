@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctcdro.runs.config import Config, parse_config, read_config
-from ctcdro.sweeps.sweep_config import parse_sweep, read_sweep
+from ctcdro.sweeps.config import parse_sweep, read_sweep
 
 RUN = {
     "dataset": "set1",

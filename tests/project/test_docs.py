@@ -15,7 +15,7 @@ from layouts import write_audio
 
 import ctcdro
 from ctcdro import Manifest
-from ctcdro.sweeps.sweep_config import parse_sweep
+from ctcdro.sweeps.config import parse_sweep
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

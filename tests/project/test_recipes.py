@@ -15,7 +15,7 @@ from ctcdro import Manifest
 from ctcdro.cli.main import app
 from ctcdro.prepare.readers.ml_superb_sets import SETS, parse_pairs
 from ctcdro.runs.folder import RunFolder
-from ctcdro.sweeps.sweep_config import read_sweep
+from ctcdro.sweeps.config import read_sweep
 from ctcdro.training.loop import train_step
 from ctcdro.training.setup import start
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ctcdro.runs.config import parse_config
-from ctcdro.sweeps.sweep_config import Setting, parse_sweep, read_sweep
+from ctcdro.sweeps.config import Setting, parse_sweep, read_sweep
 
 
 def test_a_run_is_a_sweep_over_the_papers_settings(tmp_path):
@@ -37,14 +37,14 @@ def test_a_run_has_the_setting_and_the_seed_and_all_else_of_the_file():
 
 
 @pytest.mark.parametrize("name", ["erm", "group-dro"])
-def test_what_is_of_ctc_dro_alone_is_left_out_of_the_runs_beside_it(name):
+def test_runs_of_other_objectives_omit_the_settings_of_ctc_dro(name):
     objective = {"compare_by": "label", "start_after": 100}
     config = parse_sweep({"run": {"dataset": "set1", "objective": objective}})
     kept = config.config(Setting(objective="ctc-dro", step_size=1e-3, smoothing=1.0), seed=0).objective
     assert (kept.compare_by, kept.start_after) == ("label", 100)
     setting = Setting(objective=name, step_size=None if name == "erm" else 1e-4)
-    beside = config.config(setting, seed=0)
-    assert parse_config(beside.model_dump(mode="json")) == beside
+    other = config.config(setting, seed=0)
+    assert parse_config(other.model_dump(mode="json")) == other
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,20 @@ def overridden(given):
         ({"run": {"dataset": "a", "training": {"epoch": 1}}}, r"run\.training\.epoch: unknown key; there are epochs"),
         ({"run": {"dataset": "a"}, "objectives": ["dro"]}, r"objectives\.0: input should be 'erm', .*; got 'dro'"),
         ({"run": {"dataset": "a"}, "step_sizes": [1e-3, 0]}, r"step_sizes\.1: input should be greater than 0; got 0"),
-        ({"run": {"dataset": "a"}, "seeds": []}, r"`seeds` must have a value at least"),
-        ({"run": {"dataset": "a"}, "seeds": [1, 1]}, r"`seeds` has a value twice"),
-        ({"run": {"dataset": "a"}, "settings": [{"objective": "erm", "step_size": 1}]}, r"settings\.0: erm has no"),
-        ({"run": {"dataset": "a"}, "settings": [{"objective": "ctc-dro"}]}, r"settings\.0: ctc-dro needs a `step_size"),
+        ({"run": {"dataset": "a"}, "seeds": []}, r"`seeds` must have at least one value"),
+        ({"run": {"dataset": "a"}, "seeds": [1, 1]}, r"`seeds` contains a value twice"),
+        (
+            {"run": {"dataset": "a"}, "settings": [{"objective": "erm", "step_size": 1}]},
+            r"settings\.0: erm does not take",
+        ),
+        (
+            {"run": {"dataset": "a"}, "settings": [{"objective": "ctc-dro"}]},
+            r"settings\.0: ctc-dro requires `step_",
+        ),
         ({"run": {"dataset": "a"}, "settings": [{"step": 1}]}, r"settings\.0\.step: unknown key; there are objective"),
-        ({"run": {"dataset": "a"}, "settings": [{"objective": "erm"}], "search": "optuna"}, r"chooses its own"),
-        (overridden({"seed": 1}), r"overrides\.group-dro\.seed: .* give `seeds`\.$"),
-        (overridden({"dataset": "b"}), r"overrides\.group-dro\.dataset: .* give `run\.dataset`"),
-        (overridden({"objective.name": "erm"}), r"overrides\.group-dro\.objective\.name: .* give `objectives`"),
+        (overridden({"seed": 1}), r"overrides\.group-dro\.seed: .* use `seeds`\.$"),
+        (overridden({"dataset": "b"}), r"overrides\.group-dro\.dataset: .* use `run\.dataset`"),
+        (overridden({"objective.name": "erm"}), r"overrides\.group-dro\.objective\.name: .* use `objectives`"),
         (overridden({"objective": {"step_size": 1}}), r"overrides\.group-dro\.objective\.step_size: .* `step_sizes`"),
         (overridden({"objective.smoothing": 1}), r"overrides\.group-dro\.objective\.smoothing: .* `smoothings`"),
         (overridden({"batches.samplr": "x"}), r"overrides\.group-dro: batches\.samplr: unknown key; .*workers\.$"),

@@ -1,4 +1,4 @@
-"""A sweep, described by one YAML file: a run, and the settings of objectives to try on it.
+"""The configuration of a sweep: a run, and the settings of each objective to try on it.
 
     run: {dataset: set1, model: {encoder: facebook/wav2vec2-xls-r-300m}}
     objectives: [erm, group-dro, ctc-dro]
@@ -6,16 +6,17 @@
     smoothings: [0.1, 0.5, 1]
     seeds: [0, 1]
 
-A file that describes a run alone is a sweep, too: over the paper's settings. Errors have the path of the key, as those
-of `config`. The same description always gives the same settings, in the same order.
+A file that describes only a run is swept over the paper's settings. The same configuration always gives the same
+settings in the same order.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from ..objectives.methods import METHODS
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
@@ -24,26 +25,27 @@ with extra("sweep", "A sweep"):
 
     from ..runs.config import Config, Section, by_key, parse_config, parse_section, read_values
 
+if TYPE_CHECKING:
+    ObjectiveName = str
+else:
+    ObjectiveName = Literal[tuple(METHODS)]
+
 BASELINE = "erm"
 
-ObjectiveName = Literal["erm", "group-dro", "ctc-dro-unsmoothed", "ctc-dro"]
+# The key of a sweep that lists the values of each tuned setting.
+AXES = {"step_size": "step_sizes", "smoothing": "smoothings"}
 
-# What each objective has to be tuned.
-HAS_STEP_SIZE = ("group-dro", "ctc-dro-unsmoothed", "ctc-dro")
-HAS_SMOOTHING = ("ctc-dro",)
-
-# What `overrides` cannot change, since the sweep gives it to runs, and what does instead.
-OF_THE_SWEEP = {
+# Keys of a run that the sweep sets, and the key to use instead.
+SET_BY_SWEEP = {
     "dataset": "run.dataset",
     "seed": "seeds",
     "objective.name": "objectives",
-    "objective.step_size": "step_sizes",
-    "objective.smoothing": "smoothings",
+    **{f"objective.{setting}": axis for setting, axis in AXES.items()},
 }
 
 
 class Setting(Section):
-    """An objective, with the values that it needs and no others.
+    """An objective with the values of its tuned settings.
 
     Example:
         >>> Setting(objective="ctc-dro", step_size=1e-3, smoothing=0.5).name
@@ -58,54 +60,54 @@ class Setting(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Setting:
-        for key, has_it in (("step_size", HAS_STEP_SIZE), ("smoothing", HAS_SMOOTHING)):
-            if (getattr(self, key) is not None) != (self.objective in has_it):
-                needs = "needs a" if self.objective in has_it else "has no"
-                raise ValueError(f"{self.objective} {needs} `{key}`")
+        tuned = METHODS[self.objective].tuned
+        for key in AXES:
+            if (getattr(self, key) is not None) != (key in tuned):
+                raise ValueError(f"{self.objective} {'requires' if key in tuned else 'does not take'} `{key}`")
         return self
 
     @property
+    def values(self) -> dict[str, float]:
+        """The tuned settings, in the order in which names and tables show them."""
+        return {key: getattr(self, key) for key in METHODS[self.objective].tuned}
+
+    @property
     def name(self) -> str:
-        """As in the names of run folders."""
-        values = (value for value in (self.step_size, self.smoothing) if value is not None)
-        return "-".join([self.objective, *map(_shortest, values)])
+        """Name of the setting in run folders, without the seed."""
+        return "-".join([self.objective, *map(_shortest, self.values.values())])
 
 
 class SweepConfig(Section):
     """A sweep."""
 
     run: Config
-    """As for `ctcdro train`; its seed and the name, step size and smoothing of its objective are the sweep's affair."""
+    """Configuration of a run, as for `ctcdro train`. The sweep replaces its seed, and the name, step size and smoothing
+    of its objective."""
     objectives: tuple[ObjectiveName, ...] = ("erm", "group-dro", "ctc-dro")
-    """Each with all step sizes and smoothings that it has; erm, which has none, is the baseline."""
+    """Objectives to compare, each with all step sizes and smoothings that it takes. `erm` is the baseline."""
     step_sizes: tuple[Annotated[float, Field(gt=0)], ...] = (1e-3, 1e-4)
+    """Step sizes to try."""
     smoothings: tuple[Annotated[float, Field(gt=0)], ...] = (0.1, 0.5, 1.0)
+    """Smoothings to try."""
     settings: tuple[Setting, ...] | None = None
-    """These alone, instead of all objectives with all step sizes and smoothings."""
+    """Explicit list of settings, instead of all combinations of the three keys above."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
-    """Every setting is trained with each; settings are compared by the means."""
-    search: Literal["grid", "optuna"] = "grid"
-    """Try all step sizes and smoothings, or let Optuna choose between the smallest and the largest of them."""
-    trials: int = Field(12, gt=0)
-    """Settings that Optuna tries of each objective."""
+    """Seeds with which every setting is trained. Settings are compared by their means over seeds."""
     overrides: dict[ObjectiveName, dict[str, Any]] = Field(default_factory=dict)
-    """What is different for the runs of an objective, as {group-dro: {batches.sampler: group-uniform}}; what is not
-    named stays as in `run`."""
+    """Keys of `run` that differ for the runs of one objective, e.g. {group-dro: {batches.sampler: group-uniform}}."""
     profile: Literal["plain", "ml-superb2", "paper"] = "plain"
-    """Of scoring."""
+    """Scoring profile."""
 
     @model_validator(mode="after")
     def _check(self) -> SweepConfig:
         for key in ("objectives", "step_sizes", "smoothings", "settings", "seeds"):
             values = getattr(self, key)
             if values is not None and not values:
-                raise ValueError(f"`{key}` must have a value at least")
+                raise ValueError(f"`{key}` must have at least one value")
             if values is not None and len(set(values)) < len(values):
-                raise ValueError(f"`{key}` has a value twice")
-        if self.settings is not None and self.search == "optuna":
-            raise ValueError("`settings` are tried as they are; `search` optuna chooses its own")
+                raise ValueError(f"`{key}` contains a value twice")
         for objective in self.overrides:
-            self._run_of(objective)  # so that what is wrong is refused at once, also where it is not tried
+            self._run(objective)  # reports errors also for objectives that are not tried
         return self
 
     def grid(self) -> list[Setting]:
@@ -119,41 +121,40 @@ class SweepConfig(Section):
         if self.settings is not None:
             return list(self.settings)
         return [
-            Setting(objective=objective, step_size=step_size, smoothing=smoothing)
+            Setting(objective=objective, **dict(zip(METHODS[objective].tuned, values, strict=True)))
             for objective in self.objectives
-            for step_size in (self.step_sizes if objective in HAS_STEP_SIZE else (None,))
-            for smoothing in (self.smoothings if objective in HAS_SMOOTHING else (None,))
+            for values in product(*(getattr(self, AXES[key]) for key in METHODS[objective].tuned))
         ]
 
     def config(self, setting: Setting, seed: int) -> Config:
-        """The run of a setting and a seed."""
-        chosen = setting.model_dump(exclude={"objective"}, exclude_none=True)
-        if not setting.objective.startswith("ctc-dro"):  # others refuse what is of CTC-DRO alone
-            chosen |= {"compare_by": "second", "start_after": 0}
-        run = self._run_of(setting.objective)
-        objective = run.objective.model_copy(update={"name": setting.objective, **chosen})
+        """The configuration of one run."""
+        run = self._run(setting.objective)
+        objective = run.objective.model_copy(update=setting.values)
         return run.model_copy(update={"seed": seed, "objective": objective})
 
-    def _run_of(self, objective: ObjectiveName) -> Config:
-        """The run, with what is different for an objective."""
+    def _run(self, objective: str) -> Config:
+        """The run of an objective, with its overrides and without the settings that it does not take."""
         source = f"overrides.{objective}"
         values = self.run.model_dump(mode="json")
+        values["objective"]["name"] = objective
+        if not objective.startswith("ctc-dro"):
+            values["objective"] |= {"compare_by": "second", "start_after": 0}
         for key, value in by_key(self.overrides.get(objective, {})):
-            if key in OF_THE_SWEEP:
-                raise ValueError(f"{source}.{key}: the sweep sets it for all runs; give `{OF_THE_SWEEP[key]}`")
+            if key in SET_BY_SWEEP:
+                raise ValueError(f"{source}.{key}: the sweep sets this key; use `{SET_BY_SWEEP[key]}`")
             _put(values, key, value)
         try:
             return parse_config(values, source=source)
         except ValueError as error:
-            raise ValueError(str(error).removesuffix(".")) from error  # another is put behind it
+            raise ValueError(str(error).removesuffix(".")) from error  # the caller adds a period
 
 
 def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
-    """Reads the description of a sweep, or that of a run, which is swept with the paper's values.
+    """Reads the configuration of a sweep, or of a run, which is swept over the paper's settings.
 
     Args:
-        path: the YAML file.
-        overrides: as "seeds=[0,1]" or "run.training.epochs=2", applied after the file.
+        path: YAML file.
+        overrides: changes to the file, such as "seeds=[0,1]" or "run.training.epochs=2".
 
     Raises:
         ValueError: naming the file and the key.
@@ -162,7 +163,7 @@ def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
 
 
 def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> SweepConfig:
-    """The sweep of keys and values.
+    """Creates a sweep from keys and values.
 
     Example:
         >>> config = parse_sweep({"dataset": "set1"}, ["run.training.epochs=2", "seeds=[0, 1]"])
@@ -176,13 +177,8 @@ def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: s
     return parse_section(SweepConfig, {"run": values} if is_run else values, overrides, source)
 
 
-def schema() -> str:
-    """The JSON schema, with a description of every key."""
-    return json.dumps(SweepConfig.model_json_schema(), indent=2)
-
-
 def _put(values: dict[str, Any], key: str, value: Any) -> None:
-    """Sets the value of a dotted key; a section that is not there, as `model.lora`, is made."""
+    """Sets a dotted key; creates a section that is missing, such as `model.lora`."""
     *sections, name = key.split(".")
     for section in sections:
         if not isinstance(values.get(section), dict):
@@ -192,6 +188,5 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _shortest(number: float) -> str:
-    """The number in few digits, if they are all it has."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
