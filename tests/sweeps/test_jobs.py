@@ -15,7 +15,8 @@ import torch
 
 from ctcdro.storage.locks import lock_folder
 from ctcdro.sweeps import slurm as slurm_module
-from ctcdro.sweeps.jobs import JobOptions, TaskProgress, _devices, launch
+from ctcdro.sweeps.jobs import _devices, launch
+from ctcdro.sweeps.submission import JobOptions, TaskProgress
 
 # Jobs cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -56,7 +56,7 @@ def sweep(
         raise typer.BadParameter("CONFIG and --out are required.")
     settings = read_sweep(config, overrides or [])
     with extra("sweep", "`ctcdro sweep`"):
-        from ..sweeps.jobs import JobOptions
+        from ..sweeps.submission import JobOptions
         from ..sweeps.sweep import sweep as run_sweep
 
     options = JobOptions(cluster, jobs, threads, gpu, round(60 * hours) or 1, partition, _parse_options(sbatch or []))

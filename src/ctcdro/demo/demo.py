@@ -22,7 +22,8 @@ from ..synthetic.spec import DEMO_SPECS, SpeechSpec
 
 with extra("demo", "The demonstration"):
     from ..sweeps.config import SweepConfig, read_sweep
-    from ..sweeps.jobs import JobCallback, JobOptions
+    from ..sweeps.jobs import JobCallback
+    from ..sweeps.submission import JobOptions
     from ..sweeps.sweep import SweepResult, sweep
     from ..synthetic.corpus import make_corpus
 

@@ -1,9 +1,9 @@
-"""Several settings and seeds.
+"""Settings and seeds in, run folders and a table out: jobs on this machine or Slurm, and the selection on dev.
 
-config        the configuration, and the settings and runs it stands for
-sweep         train all runs, select, score; the folder of a sweep
+config        the configuration, and the settings and runs that it describes
+sweep         trains, selects and scores; the folder of a sweep
 selection     the paper's rule
-jobs          runs as jobs in separate processes: order, progress, stopping
-submission    one job, on this machine or on Slurm
+jobs          many jobs: order, progress, stopping
+submission    one task as one job
 slurm         jobs that Slurm lost
 """

@@ -12,71 +12,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from ..storage.paths import PathLike
 from .slurm import SlurmQueue, wait_for_shared_files
-from .submission import ERROR_FILE, interrupt, submit
+from .submission import ERROR_FILE, JobOptions, Task, interrupt, submit, visible_gpus
 
 if TYPE_CHECKING:
     from submitit import Job
 
 POLL_SECONDS = 0.3
 MAX_MESSAGE_LINES = 6
-
-
-class TaskProgress(NamedTuple):
-    """Progress of a task."""
-
-    fraction: float
-    description: str
-
-
-class Task(Protocol):
-    """Work that can be pickled, that knows whether it is done, and that resumes when it is called again."""
-
-    @property
-    def name(self) -> str: ...
-    def __call__(self) -> None: ...
-    def is_done(self) -> bool: ...
-    def progress(self) -> TaskProgress: ...
-
-
-@dataclass(frozen=True)
-class JobOptions:
-    """Where jobs run, how many at a time, and with which resources."""
-
-    cluster: Literal["local", "slurm"] = "local"
-    num_jobs: int | None = None
-    """Jobs at a time; by default one per core (or GPU), and on a cluster all."""
-    num_threads: int | None = None
-    """CPU threads per job; by default an equal share of the cores, and 4 on a cluster. Results depend on it in their
-    last bits."""
-    gpu: bool = False
-    """Whether each job gets a GPU; otherwise jobs see none."""
-    minutes: int = 24 * 60
-    """Time limit of a Slurm job; it is then queued again and resumes."""
-    partition: str | None = None
-    """Slurm partition to submit to."""
-    sbatch: Mapping[str, str] = field(default_factory=dict)
-    """Further options of sbatch, such as {"account": "speech"}."""
-
-    def resolve(self, num_tasks: int) -> tuple[int, int]:
-        """The number of jobs at a time, and of threads per job.
-
-        Example:
-            >>> JobOptions("slurm").resolve(num_tasks=9), JobOptions(num_jobs=1, num_threads=2).resolve(num_tasks=9)
-            ((9, 4), (1, 2))
-        """
-        if self.cluster == "slurm":
-            return self.num_jobs or max(1, num_tasks), self.num_threads or 4
-        num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        num_jobs = self.num_jobs or (len(_visible_gpus()) if self.gpu else num_cores) or 1
-        return num_jobs, self.num_threads or max(1, num_cores // num_jobs)
 
 
 @dataclass(frozen=True)
@@ -210,15 +160,7 @@ def _devices(options: JobOptions, num_jobs: int) -> list[str | None]:
     """The GPU of each job; None where Slurm assigns it, or no GPU is used."""
     if not options.gpu or options.cluster == "slurm":
         return [None] * num_jobs
-    gpus = _visible_gpus()
+    gpus = visible_gpus()
     if not gpus:  # training would silently use the CPU
         raise ValueError("--gpu: torch finds no GPU on this machine. Run without --gpu, or install a CUDA build.")
     return [gpus[number % len(gpus)] for number in range(num_jobs)]
-
-
-def _visible_gpus() -> list[str]:
-    import torch
-
-    num_gpus = torch.cuda.device_count()
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return visible.split(",")[:num_gpus] if visible else [str(number) for number in range(num_gpus)]

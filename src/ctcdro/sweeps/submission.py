@@ -1,4 +1,4 @@
-"""One task as one job, through submitit.
+"""One task as one job on this machine or on Slurm, through submitit.
 
 submitit passes a task to its job as a pickle in the folder of logs; only that job reads it.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
 
 from ..runtime.extras import extra
 from ..storage.locks import lock_folder
@@ -18,11 +19,59 @@ from ..storage.locks import lock_folder
 if TYPE_CHECKING:
     from submitit import Job
 
-    from .jobs import JobOptions, Task
-
 ERROR_FILE = "error.txt"  # the message of a task that failed
 UNLIMITED_MINUTES = 30 * 24 * 60  # submitit requires a limit
 USER_ERRORS = (ValueError, ImportError, OSError, FloatingPointError)  # commands print these without their type
+
+
+class TaskProgress(NamedTuple):
+    """Progress of a task."""
+
+    fraction: float
+    description: str
+
+
+class Task(Protocol):
+    """Work that can be pickled, that knows whether it is done, and that resumes when it is called again."""
+
+    @property
+    def name(self) -> str: ...
+    def __call__(self) -> None: ...
+    def is_done(self) -> bool: ...
+    def progress(self) -> TaskProgress: ...
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """Where jobs run, how many at a time, and with which resources."""
+
+    cluster: Literal["local", "slurm"] = "local"
+    num_jobs: int | None = None
+    """Jobs at a time; by default one per core (or GPU), and on a cluster all."""
+    num_threads: int | None = None
+    """CPU threads per job; by default an equal share of the cores, and 4 on a cluster. Results depend on it in their
+    last bits."""
+    gpu: bool = False
+    """Whether each job gets a GPU; otherwise jobs see none."""
+    minutes: int = 24 * 60
+    """Time limit of a Slurm job; it is then queued again and resumes."""
+    partition: str | None = None
+    """Slurm partition to submit to."""
+    sbatch: Mapping[str, str] = field(default_factory=dict)
+    """Further options of sbatch, such as {"account": "speech"}."""
+
+    def resolve(self, num_tasks: int) -> tuple[int, int]:
+        """The number of jobs at a time, and of threads per job.
+
+        Example:
+            >>> JobOptions("slurm").resolve(num_tasks=9), JobOptions(num_jobs=1, num_threads=2).resolve(num_tasks=9)
+            ((9, 4), (1, 2))
+        """
+        if self.cluster == "slurm":
+            return self.num_jobs or max(1, num_tasks), self.num_threads or 4
+        num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        num_jobs = self.num_jobs or (len(visible_gpus()) if self.gpu else num_cores) or 1
+        return num_jobs, self.num_threads or max(1, num_cores // num_jobs)
 
 
 def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device: str | None) -> Job[None]:
@@ -109,3 +158,12 @@ class JobProcess:
 def interrupt(number: int, frame: Any) -> NoReturn:
     """A signal handler that does what Ctrl-C does."""
     raise KeyboardInterrupt
+
+
+def visible_gpus() -> list[str]:
+    """Numbers or names of the GPUs that this process sees."""
+    import torch
+
+    num_gpus = torch.cuda.device_count()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[:num_gpus] if visible else [str(number) for number in range(num_gpus)]

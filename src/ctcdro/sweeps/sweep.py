@@ -35,8 +35,9 @@ from ..storage.json_files import parse_json, write_json
 from ..storage.locks import is_locked, lock_folder
 from ..storage.paths import PathLike
 from .config import Setting, SweepConfig, read_sweep
-from .jobs import Failure, JobCallback, JobOptions, TaskProgress, launch
+from .jobs import Failure, JobCallback, launch
 from .selection import RULE, Row, average, read_row, select, selection_record
+from .submission import JobOptions, TaskProgress
 
 
 class SweepFolder:
