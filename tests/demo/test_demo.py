@@ -1,7 +1,6 @@
 """A tiny demonstration: stopped, resumed, shown again."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,20 +8,21 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
+from ctcdro.cli.main import app
 from ctcdro.demo.demo import demo, demo_sweep
 from ctcdro.runs.config import read_config
 
 OPTIONS = ["--minutes", "0.15:0.03:0.03", "--steps", "4"]
 
 
-def command(folder, *options):
-    return [sys.executable, "-m", "ctcdro", "demo", "--out", str(folder), *OPTIONS, *options]
+def command(folder):
+    return [sys.executable, "-m", "ctcdro", "demo", "--out", str(folder), *OPTIONS]
 
 
-def run(folder, *options):
-    environment = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run(command(folder, *options), capture_output=True, text=True, env=environment)
+def run(folder):
+    return CliRunner().invoke(app, command(folder)[3:])
 
 
 def modification_times(folder):
@@ -53,7 +53,7 @@ def test_it_can_be_stopped_and_resumed(story):
     assert story.stopped.returncode == 130
     assert "The same command goes on" in story.stopped.stderr
     assert 0 < story.num_files < len(list(story.folder.rglob("*.wav")))
-    assert story.whole.returncode == 0, story.whole.stderr
+    assert story.whole.exit_code == 0, story.whole.stderr
 
 
 def test_it_leaves_runs_a_table_and_a_page(story):

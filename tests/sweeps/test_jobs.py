@@ -215,7 +215,7 @@ def slurm(tmp_path, monkeypatch):
     write_program(folder, "squeue", f"echo asked >> {folder}/asked; cat {folder}/queue")
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     monkeypatch.setattr(slurm_module, "QUERY_SECONDS", 0.0)
-    monkeypatch.setattr(slurm_module, "LOST_SECONDS", 1.0)
+    monkeypatch.setattr(slurm_module, "LOST_SECONDS", 0.2)
     monkeypatch.setattr(slurm_module, "SHARED_FILES_SECONDS", 0.0)
     return folder
 
@@ -239,12 +239,12 @@ def test_a_queue_that_does_not_answer_or_forgets_for_a_moment_says_nothing_about
     queue = slurm_module.SlurmQueue()
     (slurm / "queue").write_text("7\n8\n")
     assert queue.lost(["7", "8", "9"]) == set()
-    time.sleep(1.1)
+    time.sleep(0.25)
     assert queue.lost(["7", "8", "9"]) == {"9"}
     (slurm / "queue").write_text("8\n")
     assert queue.lost(["7", "8"]) == set()
     (slurm / "queue").unlink()  # from here on it fails
-    time.sleep(1.1)
+    time.sleep(0.25)
     assert queue.lost(["7", "8"]) == set()
     (slurm / "queue").write_text("7\n")
     assert queue.lost(["7", "8"]) == set()

@@ -1,17 +1,16 @@
 """A small sweep, of which a run fails; the same command, which repeats it; and the rule that chooses."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 from tones import write_dataset
+from typer.testing import CliRunner
 
+from ctcdro.cli.main import app
 from ctcdro.cli.sweep import rows_table
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import score
@@ -43,12 +42,8 @@ def values(dataset):
 
 
 def command(folder):
-    """As users run it."""
     arguments = ["sweep", folder / "sweep-of.yaml", "--out", folder / "sweep", "--threads", "1"]
-    environment = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run(
-        [sys.executable, "-m", "ctcdro", *map(str, arguments)], capture_output=True, text=True, env=environment
-    )
+    return CliRunner().invoke(app, list(map(str, arguments)))
 
 
 def marks(folder):
@@ -83,7 +78,7 @@ def story(tmp_path_factory):
 
 
 def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(story):
-    assert story.broken.returncode == 1
+    assert story.broken.exit_code == 1
     assert f"{NAMES[1]} failed:" in story.broken.stderr
     assert "seed was 99, now it is 0" in story.broken.stderr
     log = next(line.split("Log: ")[1] for line in story.broken.stderr.splitlines() if "Log: " in line)
@@ -95,7 +90,7 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(story):
 
 
 def test_the_same_command_does_what_is_missing_and_nothing_else(story):
-    assert story.whole.returncode == 0, story.whole.stderr
+    assert story.whole.exit_code == 0, story.whole.stderr
     assert "1 of 3 are already finished" in story.whole.stderr
     kept = {path: mark for path, mark in story.after_broken.items() if NAMES[2] in path.parts}
     assert kept.items() <= story.after_whole.items()
