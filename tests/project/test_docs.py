@@ -173,14 +173,6 @@ def test_the_reader_of_the_guide_reads(tmp_path, monkeypatch):
     assert "list.tsv:2" in Path("dataset/dropped.jsonl").read_text()
 
 
-def test_the_objective_of_the_guide_moves_weights_by_square_roots():
-    names = {}
-    exec(fences(DOCS / "extending.md", "python")[1], names)
-    objective = names["rooted_dro"](2, step_size=0.1)
-    objective(torch.tensor([100.0, 25.0]), torch.tensor([0, 1]))
-    assert objective.weights.tolist() == pytest.approx(torch.tensor([1.0, 0.5]).softmax(0).tolist())
-
-
 # The API.
 
 

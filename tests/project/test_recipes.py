@@ -20,7 +20,7 @@ from ctcdro.runs.config import read_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.sweeps.config import SweepConfig, read_sweep
 from ctcdro.training.loop import train_step
-from ctcdro.training.setup import start
+from ctcdro.training.setup import set_up_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -153,8 +153,8 @@ def test_batches_are_the_papers(experiments):
                 duration = BATCH_DURATIONS.get(run.dataset.name, 50.0)
                 assert run.batches.sampler == "length-matched"
                 assert run.batches.batch_duration == (duration / 2 if name == "set5-half-duration" else duration)
-            normalize = {"set1-normalize-frames": "frames", "set1-normalize-labels": "labels"}.get(name, "none")
-            assert run.objective.normalize == normalize
+            normalization = {"set1-normalize-frames": "frame", "set1-normalize-labels": "label"}.get(name, "none")
+            assert run.objective.loss_normalization == normalization
             assert run.training.batches_per_epoch == (4000 if "extra" in name else 1200)
 
 
@@ -231,7 +231,7 @@ def test_every_kind_of_run_takes_a_training_step(experiments, prepared, tmp_path
     for experiment in experiments.values():
         num_languages = len({lang for lang, _ in experiment.pairs})
         for run in experiment.runs:
-            kind = (run.batches.sampler, run.objective.name, run.objective.normalize, num_languages)
+            kind = (run.batches.sampler, run.objective.name, run.objective.loss_normalization, num_languages)
             kinds.setdefault(kind, run)
     assert len(kinds) > 5
     for number, run in enumerate(kinds.values()):
@@ -247,7 +247,7 @@ def take_step(config, dataset, encoder, folder):
     values["training"]["trackers"] = []
     folder.mkdir()
     (folder / "small.yaml").write_text(yaml.safe_dump(values))
-    run = start(read_config(folder / "small.yaml"), RunFolder(folder / "run"))
+    run = set_up_run(read_config(folder / "small.yaml"), RunFolder(folder / "run"))
     before = {key: value.clone() for key, value in run.recognizer.state_dict().items()}
     record = train_step(run)
 

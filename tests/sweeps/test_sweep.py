@@ -17,7 +17,7 @@ from ctcdro.scoring.scores import score
 from ctcdro.scoring.transcripts import Prediction
 from ctcdro.storage.json_files import write_json
 from ctcdro.storage.locks import lock_folder
-from ctcdro.sweeps.config import Setting, parse_sweep, read_sweep
+from ctcdro.sweeps.config import SweepSetting, parse_sweep, read_sweep
 from ctcdro.sweeps.selection import Row, SettingResult, read_row, select
 from ctcdro.sweeps.sweep import SweepFolder, claim_folder, sweep
 from ctcdro.training.checkpoints import Checkpoint, save_checkpoint
@@ -82,7 +82,7 @@ def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(story):
     assert f"{NAMES[1]} failed:" in story.broken.stderr
     assert "seed was 99, now it is 0" in story.broken.stderr
     log = next(line.split("Log: ")[1] for line in story.broken.stderr.splitlines() if "Log: " in line)
-    assert "another configuration" in Path(log).read_text()
+    assert "seed was 99" in Path(log).read_text()
     assert "Run the same command again to retry; finished runs are kept" in story.broken.stderr
     for name in (NAMES[0], NAMES[2]):
         assert RunFolder(story.folder / "sweep" / "runs" / name).is_finished
@@ -178,7 +178,7 @@ def test_a_dataset_without_test_is_refused_at_once(story, tmp_path):
 
 
 def ctc_dro(smoothing):
-    return Setting(objective="ctc-dro", step_size=1e-3, smoothing=smoothing)
+    return SweepSetting(objective="ctc-dro", step_size=1e-3, smoothing=smoothing)
 
 
 def selected(*results):
@@ -186,7 +186,7 @@ def selected(*results):
     return [result.setting.name for result in select([SettingResult(*result) for result in results])]
 
 
-ERM = Setting(objective="erm")
+ERM = SweepSetting(objective="erm")
 
 
 def test_the_largest_gain_of_the_worst_language_is_selected():
@@ -207,9 +207,9 @@ def test_scores_without_text_are_reported_with_their_file(tmp_path):
     run = RunFolder(tmp_path)
     write_json(run.scores("dev"), score([Prediction("a", "aaa", "", "aaa", "")]).to_record())
     with pytest.raises(ValueError, match=r"dev\.json: no language has text to score"):
-        read_row(run, Setting(objective="erm"), 0, "dev")
+        read_row(run, SweepSetting(objective="erm"), 0, "dev")
 
 
 def test_rows_of_several_seeds_are_averaged():
-    rows = [Row("ctc-dro", 1e-3, 0.5, seed, 0.5 + seed / 10, "cmn", 0.3, 0.9, 1.0) for seed in (0, 1)]
+    rows = [Row(ctc_dro(0.5), seed, 0.5 + seed / 10, "cmn", 0.3, 0.9, 1.0) for seed in (0, 1)]
     assert rows_table(rows).texts() == [["CTC-DRO", "0.001", "0.5", "55.0 ± 7.1 (cmn)", "30.0 ± 0.0", "90.0 ± 0.0"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -113,18 +113,21 @@ def print_rows(rows: Sequence[Row]) -> None:
 def rows_table(rows: Sequence[Row]) -> Table:
     """One line per setting, averaged over seeds."""
     from ..report.table import Column, Table, percent
+    from ..sweeps.config import TUNED
 
-    by_setting: dict[Any, list[Row]] = {}
+    by_setting: dict[str, list[Row]] = {}
     for row in rows:
-        by_setting.setdefault((row.objective, row.step_size, row.smoothing), []).append(row)
+        by_setting.setdefault(row.setting.name, []).append(row)
+
+    def value(name: str) -> Callable[[list[Row]], str]:
+        return lambda runs: f"{runs[0].setting.values[name]:g}" if name in runs[0].setting.values else ""
 
     def average(rates: Sequence[float], note: str = "") -> Cell:
         return percent(statistics.fmean(rates), statistics.stdev(rates) if len(rates) > 1 else None, note=note)
 
     columns: list[Column[list[Row]]] = [
-        Column("objective", lambda runs: METHODS[runs[0].objective].title),
-        Column("step size", lambda runs: _value(runs[0].step_size)),
-        Column("smoothing", lambda runs: _value(runs[0].smoothing)),
+        Column("objective", lambda runs: METHODS[runs[0].setting.objective].title),
+        *(Column(name.replace("_", " "), value(name)) for name in TUNED),
         Column(
             "worst CER",
             lambda runs: average([run.max_cer for run in runs], ", ".join(sorted({run.worst_lang for run in runs}))),
@@ -133,10 +136,6 @@ def rows_table(rows: Sequence[Row]) -> Table:
         Column("LID", lambda runs: average([run.lid for run in runs])),
     ]
     return Table.of("sweep", "", columns, by_setting.values())
-
-
-def _value(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
 
 
 def _parse_options(given: Sequence[str]) -> dict[str, str]:

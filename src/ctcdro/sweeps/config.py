@@ -16,50 +16,39 @@ from collections.abc import Iterable
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ..objectives.methods import METHODS
+from ..objectives.methods import METHODS, all_settings
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
 with extra("sweep", "A sweep"):
-    from pydantic import Field, model_validator
+    from pydantic import Field, create_model, model_validator
 
-    from ..runs.config import Config, Section, by_key, parse_config, parse_section, read_values
-
-if TYPE_CHECKING:
-    ObjectiveName = str
-else:
-    ObjectiveName = Literal[tuple(METHODS)]
+    from ..runs.config import Config, MethodName, parse_config
+    from ..runs.parsing import Section, by_key, parse_section, read_values
 
 BASELINE = "erm"
 
-# The key of a sweep that lists the values of each tuned setting.
-AXES = {"step_size": "step_sizes", "smoothing": "smoothings"}
+# The tuned settings of all methods, and the key of a sweep that lists the values of each, such as `step_sizes`.
+TUNED = {setting.name: setting for method in METHODS.values() for setting in method.settings[: method.num_tuned]}
+AXES = {name: f"{name}s" for name in TUNED}
+PAPER_VALUES = {"step_size": (1e-3, 1e-4), "smoothing": (0.1, 0.5, 1.0)}
 
 # Keys of a run that the sweep sets, and the key to use instead.
 SET_BY_SWEEP = {
     "dataset": "run.dataset",
     "seed": "seeds",
     "objective.name": "objectives",
-    **{f"objective.{setting}": axis for setting, axis in AXES.items()},
+    **{f"objective.{name}": axis for name, axis in AXES.items()},
 }
 
 
-class Setting(Section):
-    """An objective with the values of its tuned settings.
+class SettingBase(Section):
+    """An objective. Its other keys are the tuned settings of all methods."""
 
-    Example:
-        >>> Setting(objective="ctc-dro", step_size=1e-3, smoothing=0.5).name
-        'ctc-dro-0.001-0.5'
-        >>> Setting(objective="erm").name
-        'erm'
-    """
-
-    objective: ObjectiveName
-    step_size: float | None = Field(None, ge=0)
-    smoothing: float | None = Field(None, ge=0)
+    objective: MethodName
 
     @model_validator(mode="after")
-    def _check(self) -> Setting:
+    def _check(self) -> SettingBase:
         tuned = METHODS[self.objective].tuned
         for key in AXES:
             if (getattr(self, key) is not None) != (key in tuned):
@@ -73,34 +62,48 @@ class Setting(Section):
 
     @property
     def name(self) -> str:
-        """Name of the setting in run folders, without the seed."""
+        """Name of the setting in run folders, without the seed.
+
+        Example:
+            >>> SweepSetting(objective="ctc-dro", step_size=1e-3, smoothing=0.5).name
+            'ctc-dro-0.001-0.5'
+            >>> SweepSetting(objective="erm").name
+            'erm'
+        """
         return "-".join([self.objective, *map(_shortest, self.values.values())])
 
 
-class SweepConfig(Section):
-    """A sweep."""
+if TYPE_CHECKING:
+    SweepSetting = SettingBase
+else:
+    SweepSetting = create_model(
+        "SweepSetting",
+        __base__=SettingBase,
+        __doc__="An objective with the values of its tuned settings.",
+        **{name: (float | None, Field(None, ge=setting.at_least)) for name, setting in TUNED.items()},
+    )
+
+
+class SweepBase(Section):
+    """A sweep. Its other keys list the values to try of each tuned setting."""
 
     run: Config
     """Configuration of a run, as for `ctcdro train`. The sweep replaces its seed, and the name, step size and smoothing
     of its objective."""
-    objectives: tuple[ObjectiveName, ...] = ("erm", "group-dro", "ctc-dro")
-    """Objectives to compare, each with all step sizes and smoothings that it takes. `erm` is the baseline."""
-    step_sizes: tuple[Annotated[float, Field(gt=0)], ...] = (1e-3, 1e-4)
-    """Step sizes to try."""
-    smoothings: tuple[Annotated[float, Field(gt=0)], ...] = (0.1, 0.5, 1.0)
-    """Smoothings to try."""
-    settings: tuple[Setting, ...] | None = None
-    """Explicit list of settings, instead of all combinations of the three keys above."""
+    objectives: tuple[MethodName, ...] = ("erm", "group-dro", "ctc-dro")
+    """Objectives to compare, each with all values of the settings that it takes. `erm` is the baseline."""
+    settings: tuple[SweepSetting, ...] | None = None
+    """Explicit list of settings, instead of all combinations of objectives and values."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
     """Seeds with which every setting is trained. Settings are compared by their means over seeds."""
-    overrides: dict[ObjectiveName, dict[str, Any]] = Field(default_factory=dict)
+    overrides: dict[MethodName, dict[str, Any]] = Field(default_factory=dict)
     """Keys of `run` that differ for the runs of one objective, e.g. {group-dro: {batches.sampler: group-uniform}}."""
     profile: Literal["plain", "ml-superb2", "paper"] = "plain"
     """Scoring profile."""
 
     @model_validator(mode="after")
-    def _check(self) -> SweepConfig:
-        for key in ("objectives", "step_sizes", "smoothings", "settings", "seeds"):
+    def _check(self) -> SweepBase:
+        for key in ("objectives", *AXES.values(), "settings", "seeds"):
             values = getattr(self, key)
             if values is not None and not values:
                 raise ValueError(f"`{key}` must have at least one value")
@@ -110,7 +113,7 @@ class SweepConfig(Section):
             self._run(objective)  # reports errors also for objectives that are not tried
         return self
 
-    def grid(self) -> list[Setting]:
+    def grid(self) -> list[SweepSetting]:
         """All settings, the objectives in the order given.
 
         Example:
@@ -121,12 +124,12 @@ class SweepConfig(Section):
         if self.settings is not None:
             return list(self.settings)
         return [
-            Setting(objective=objective, **dict(zip(METHODS[objective].tuned, values, strict=True)))
+            SweepSetting(objective=objective, **dict(zip(METHODS[objective].tuned, values, strict=True)))
             for objective in self.objectives
             for values in product(*(getattr(self, AXES[key]) for key in METHODS[objective].tuned))
         ]
 
-    def config(self, setting: Setting, seed: int) -> Config:
+    def config(self, setting: SweepSetting, seed: int) -> Config:
         """The configuration of one run."""
         run = self._run(setting.objective)
         objective = run.objective.model_copy(update=setting.values)
@@ -137,8 +140,9 @@ class SweepConfig(Section):
         source = f"overrides.{objective}"
         values = self.run.model_dump(mode="json")
         values["objective"]["name"] = objective
-        if not objective.startswith("ctc-dro"):
-            values["objective"] |= {"compare_by": "second", "start_after": 0}
+        for name in all_settings():
+            if not METHODS[objective].takes(name):
+                del values["objective"][name]
         for key, value in by_key(self.overrides.get(objective, {})):
             if key in SET_BY_SWEEP:
                 raise ValueError(f"{source}.{key}: the sweep sets this key; use `{SET_BY_SWEEP[key]}`")
@@ -147,6 +151,23 @@ class SweepConfig(Section):
             return parse_config(values, source=source)
         except ValueError as error:
             raise ValueError(str(error).removesuffix(".")) from error  # the caller adds a period
+
+
+if TYPE_CHECKING:
+    SweepConfig = SweepBase
+else:
+    SweepConfig = create_model(
+        "SweepConfig",
+        __base__=SweepBase,
+        __doc__="A sweep.",
+        **{
+            AXES[name]: (
+                tuple[Annotated[float, Field(gt=0)], ...],
+                Field(PAPER_VALUES.get(name, (setting.default,)), description=f"Values to try. {setting.description}"),
+            )
+            for name, setting in TUNED.items()
+        },
+    )
 
 
 def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
@@ -171,7 +192,7 @@ def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: s
         ((0.001, 0.0001), (0.1, 0.5, 1.0), (0, 1), 2)
         >>> parse_sweep({"run": {"dataset": "set1", "modle": 1}})
         Traceback (most recent call last):
-        ValueError: configuration: run.modle: unknown key; there are dataset, seed, model, ...
+        ValueError: configuration: run.modle: unknown key; did you mean model? The keys are dataset, seed, model, ...
     """
     is_run = not set(values) & set(SweepConfig.model_fields)
     return parse_section(SweepConfig, {"run": values} if is_run else values, overrides, source)

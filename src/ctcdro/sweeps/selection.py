@@ -9,7 +9,7 @@ from typing import Any
 
 from ..runs.folder import RunFolder, read_about
 from ..scoring.scores import read_scores
-from .config import BASELINE, Setting
+from .config import BASELINE, SweepSetting
 
 RULE = "of each objective the largest gain in the CER of the worst language over erm, then the lowest mean CER"
 
@@ -18,9 +18,7 @@ RULE = "of each objective the largest gain in the CER of the worst language over
 class Row:
     """Scores of one run, as in table.json. Rates are fractions."""
 
-    objective: str
-    step_size: float | None
-    smoothing: float | None
+    setting: SweepSetting
     seed: int
     max_cer: float
     """CER of the worst language."""
@@ -32,8 +30,12 @@ class Row:
     seconds: float
     """Training time."""
 
+    def to_record(self) -> dict[str, Any]:
+        """The object to write to table.json."""
+        return {**self.setting.model_dump(), **{key: value for key, value in vars(self).items() if key != "setting"}}
 
-def read_row(run: RunFolder, setting: Setting, seed: int, split: str) -> Row:
+
+def read_row(run: RunFolder, setting: SweepSetting, seed: int, split: str) -> Row:
     """Reads the scores of a run.
 
     Raises:
@@ -44,27 +46,19 @@ def read_row(run: RunFolder, setting: Setting, seed: int, split: str) -> Row:
     if worst is None or mean_cer is None or mean_lid is None:
         raise ValueError(f"{run.scores(split)}: no language has text to score.")
     seconds = read_about(run).get("seconds", 0.0)
-    return Row(
-        **setting.model_dump(),
-        seed=seed,
-        max_cer=worst[1],
-        worst_lang=worst[0],
-        avg_cer=mean_cer,
-        lid=mean_lid,
-        seconds=seconds,
-    )
+    return Row(setting, seed, worst[1], worst[0], mean_cer, mean_lid, seconds)
 
 
 @dataclass(frozen=True)
 class SettingResult:
     """Development scores of a setting, averaged over its seeds."""
 
-    setting: Setting
+    setting: SweepSetting
     worst_cer: float
     mean_cer: float
 
 
-def average(setting: Setting, rows: Sequence[Row]) -> SettingResult:
+def average(setting: SweepSetting, rows: Sequence[Row]) -> SettingResult:
     """Averages the rows of a setting."""
     worst_cer = statistics.fmean(row.max_cer for row in rows)
     return SettingResult(setting, worst_cer, statistics.fmean(row.avg_cer for row in rows))
@@ -77,8 +71,8 @@ def select(results: Sequence[SettingResult]) -> list[SettingResult]:
     the first setting.
 
     Example:
-        >>> small, large = (Setting(objective="group-dro", step_size=size) for size in (1e-4, 1e-3))
-        >>> results = [SettingResult(Setting(objective="erm"), 0.6, 0.3)]
+        >>> small, large = (SweepSetting(objective="group-dro", step_size=size) for size in (1e-4, 1e-3))
+        >>> results = [SettingResult(SweepSetting(objective="erm"), 0.6, 0.3)]
         >>> results += [SettingResult(small, 0.5, 0.3), SettingResult(large, 0.5, 0.2)]
         >>> [result.setting.name for result in select(results)]
         ['erm', 'group-dro-0.001']

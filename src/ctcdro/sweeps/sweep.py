@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..runtime import bfloat16
 from ..runtime.extras import extra
 
 with extra("sweep", "A sweep"):
-    from ..runs.config import Config, differences
+    from ..runs.config import Config
+    from ..runs.parsing import differences
 
 from ..runs.folder import RunFolder
 from ..scoring.scores import read_scores
@@ -34,7 +35,7 @@ from ..storage.atomic import remove_leftovers
 from ..storage.json_files import parse_json, write_json
 from ..storage.locks import is_locked, lock_folder
 from ..storage.paths import PathLike
-from .config import Setting, SweepConfig, read_sweep
+from .config import SweepConfig, SweepSetting, read_sweep
 from .jobs import Failure, JobCallback, launch
 from .selection import RULE, Row, average, read_row, select, selection_record
 from .submission import JobOptions, TaskProgress
@@ -44,7 +45,7 @@ class SweepFolder:
     """The files of a sweep.
 
     Example:
-        >>> SweepFolder("sweep").run(Setting(objective="group-dro", step_size=1e-4), seed=0).path.as_posix()
+        >>> SweepFolder("sweep").run(SweepSetting(objective="group-dro", step_size=1e-4), seed=0).path.as_posix()
         'sweep/runs/group-dro-0.0001-seed0'
     """
 
@@ -56,7 +57,7 @@ class SweepFolder:
         self.selected = self.path / "selected.json"
         self.table = self.path / "table.json"
 
-    def run(self, setting: Setting, seed: int) -> RunFolder:
+    def run(self, setting: SweepSetting, seed: int) -> RunFolder:
         return RunFolder(self.runs / f"{setting.name}-seed{seed}")
 
     @property
@@ -173,7 +174,7 @@ def claim_folder(config: SweepConfig, folder: SweepFolder) -> None:
 
 
 def _sweep(config: SweepConfig, folder: SweepFolder, options: JobOptions, callback: JobCallback | None) -> SweepResult:
-    def run_all(settings: Sequence[Setting], tested: Sequence[Setting]) -> list[Failure]:
+    def run_all(settings: Sequence[SweepSetting], tested: Sequence[SweepSetting]) -> list[Failure]:
         tasks = [
             TrainAndScore(
                 config.config(setting, seed),
@@ -186,7 +187,7 @@ def _sweep(config: SweepConfig, folder: SweepFolder, options: JobOptions, callba
         ]
         return launch(tasks, folder.logs, options, callback)
 
-    def read_rows(setting: Setting, split: str) -> list[Row]:
+    def read_rows(setting: SweepSetting, split: str) -> list[Row]:
         return [read_row(folder.run(setting, seed), setting, seed, split) for seed in config.seeds]
 
     settings = config.grid()
@@ -202,7 +203,7 @@ def _sweep(config: SweepConfig, folder: SweepFolder, options: JobOptions, callba
     if failures := run_all(chosen, tested=chosen):
         return SweepResult(folder, [], failures)
     rows = [row for setting in chosen for row in read_rows(setting, "test")]
-    write_json(folder.table, [asdict(row) for row in rows])
+    write_json(folder.table, [row.to_record() for row in rows])
     return SweepResult(folder, rows, [])
 
 
