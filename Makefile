@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate test-with-torchdata lint bench bench-samplers clean docs
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs architecture
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
 	@echo "make demo      synthetic speech, three objectives, a table and a page, into ctcdro-demo; minutes"
 	@echo "make test      all tests but the slow ones"
+	@echo "make test-durations  the same, with the 40 slowest tests"
 	@echo "make test-slow tests that take minutes each"
 	@echo "make test-browser  report page and site search in Chromium (apt-get install chromium)"
 	@echo "make test-faults   kills, full disks, damaged files; minutes"
@@ -21,6 +22,7 @@ help:
 	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
 	@echo "make bench-samplers  our batch sampler beside those of lhotse and SpeechBrain; minutes"
 	@echo "make docs      the documentation as a site, into site"
+	@echo "make architecture  the picture in docs/architecture.md, drawn from the imports"
 	@echo "make clean     remove $(VENV) and caches"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -42,6 +44,9 @@ LONG_TESTS := -o faulthandler_timeout=7200
 
 test: $(STAMP)
 	$(PYTEST)
+
+test-durations: $(STAMP)
+	$(PYTEST) --durations 40
 
 test-slow: $(STAMP)
 	$(PYTEST) $(LONG_TESTS) -m slow
@@ -108,6 +113,9 @@ $(DOCS_STAMP): $(STAMP)
 docs: $(DOCS_STAMP)
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "The site: site/index.html"
+
+architecture:
+	$(PYTHON) docs/draw_architecture.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build site src/*.egg-info

@@ -24,7 +24,7 @@ with atheris.instrument_imports(include=["ctcdro"]):
     from ctcdro.speech.vocabulary import Vocabulary
     from ctcdro.storage.json_files import read_json, scan_json_lines
     from ctcdro.storage.lines import numbered_lines
-    from ctcdro.sweeps.sweep_config import read_sweep
+    from ctcdro.sweeps.config import read_sweep
 
 from hostile import is_told
 

@@ -11,7 +11,3 @@ def test_minimal_loop_gives_the_noisy_language_the_most_weight(capsys):
     clear, plain, noisy = example["main"](num_epochs=3).tolist()
     assert noisy > plain > clear
     assert capsys.readouterr().out.count("noisy") == 3
-
-
-def test_minimal_loop_is_short():
-    assert len((EXAMPLES / "minimal_loop.py").read_text().splitlines()) < 60

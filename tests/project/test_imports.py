@@ -1,19 +1,18 @@
-"""The house rule on imports: between folders they go downward only, and nothing heavy is imported at the door."""
+"""The rules of the package: imports go downward, importing it is cheap, files are short, class names are unique."""
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 import ctcdro
 
 PACKAGE = Path(ctcdro.__file__).parent
 
-# The folders of the package, lowest first. A folder imports from itself and from those above it in this list; the
-# integrations are imported by nothing.
+# The folders of the package, lowest first. A folder imports only from itself and from folders earlier in this list;
+# nothing imports the integrations.
 FOLDERS = [
     "runtime",
     "storage",
@@ -36,29 +35,35 @@ FOLDERS = [
 ]
 
 
-def own_imports(path):
-    """Names of our modules that a file imports, wherever in the file, as `data/audio`."""
-    folder = path.relative_to(PACKAGE).parent.parts
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").split(".")[0] == "ctcdro"):
-            base = folder[: len(folder) + 1 - node.level] if node.level else ()
-            module = [*base, *(node.module or "").removeprefix("ctcdro").strip(".").split(".")]
-            module = "/".join(part for part in module if part)
-            is_module = (PACKAGE / f"{module}.py").exists()
-            yield from [module] if is_module else [f"{module}/{alias.name}".lstrip("/") for alias in node.names]
-        elif isinstance(node, ast.Import):
-            yield from (alias.name[7:].replace(".", "/") for alias in node.names if alias.name.startswith("ctcdro."))
+# Files that may be longer than the limit, with the reason.
+MAX_LINES = 320
+LONGER = {
+    "check/check": "being split",
+    "cli/prepare": "being split",
+    "integrations/espnet": "being split",
+    "integrations/hf_trainer": "being split",
+    "integrations/lhotse": "being split",
+    "integrations/speechbrain": "being split",
+    "models/encoders": "being split",
+    "models/recognizer": "being split",
+    "report/study": "being split",
+    "scoring/scores": "being split",
+    "scoring/significance": "being split",
+}
+
+# Classes that share a name until one of them is renamed.
+SAME_NAME = {"Profile", "Transcript", "Settings", "Recognized"}
+
+spec = importlib.util.spec_from_file_location("draw_architecture", PACKAGE.parents[1] / "docs/draw_architecture.py")
+graph = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(graph)
+
+MODULES = graph.modules()
+IMPORTS = {name: {*graph.imports(path)} - {"__version__"} for name, path in MODULES.items()}
+folder = graph.folder_of
 
 
-MODULES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
-IMPORTS = {name: {*own_imports(path)} - {"__version__"} for name, path in MODULES.items()}
-
-
-def folder(module):
-    return module.partition("/")[0]
-
-
-def test_only_the_doors_lie_outside_of_the_folders():
+def test_all_modules_but_the_entry_points_are_in_folders():
     assert {name for name in MODULES if "/" not in name} == {"__init__", "__main__"}
     assert {folder(name) for name in MODULES if "/" in name} == set(FOLDERS)
 
@@ -89,6 +94,23 @@ def test_nothing_imports_the_integrations():
     ]
 
 
+def test_no_file_is_longer_than_the_limit():
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()}
+    assert {name: length for name, length in lengths.items() if length > MAX_LINES and name not in LONGER} == {}
+    assert [name for name in LONGER if lengths.get(name, 0) <= MAX_LINES] == [], "no longer exceptions"
+
+
+def test_no_class_name_is_defined_twice():
+    homes = {}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(name)
+    shared = {name: files for name, files in homes.items() if len(files) > 1}
+    assert {name: files for name, files in shared.items() if name not in SAME_NAME} == {}
+    assert SAME_NAME - set(shared) == set(), "no longer exceptions"
+
+
 def test_the_package_needs_torch_and_numpy_only():
     program = (
         "import sys, torch, numpy; before = set(sys.modules); from ctcdro import *; "
@@ -108,13 +130,19 @@ EXTRAS = {
 }
 
 
-@pytest.mark.parametrize("toolkit", EXTRAS)
-def test_an_integration_without_its_toolkit_names_the_extra(toolkit):
-    package, extra = EXTRAS[toolkit]
-    program = f"import sys; sys.modules[{package!r}] = None; import ctcdro.integrations.{toolkit}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert f"pip install 'ctcdro[{extra}]'" in done.stderr.splitlines()[-1]
+def test_an_integration_without_its_toolkit_names_the_extra():
+    program = f"""
+import importlib, sys
+for toolkit, (package, extra) in {EXTRAS!r}.items():
+    sys.modules[package] = None
+    try:
+        importlib.import_module(f"ctcdro.integrations.{{toolkit}}")
+    except ImportError as error:
+        assert f"pip install 'ctcdro[{{extra}}]'" in str(error), error
+    else:
+        raise AssertionError(toolkit)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_nothing_heavy_is_imported_before_it_is_used():

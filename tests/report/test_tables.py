@@ -17,7 +17,8 @@ from ctcdro.report.tables.results import confusion_table, details_table, languag
 from ctcdro.report.tables.training import differences_table, settings_table, time_table
 from ctcdro.scoring.significance import confidence_intervals
 from ctcdro.scoring.transcripts import Prediction
-from ctcdro.sweeps.sweep import _figures
+from ctcdro.sweeps.config import SweepSetting
+from ctcdro.sweeps.selection import read_row
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def test_language_accuracy_is_the_mean_over_languages_under_every_profile(tmp_pa
     study = make_study(read_runs([run.path]).runs)
     assert study.runs[0].scores.summary()["overall_lid"] != pytest.approx(0.5)
     assert column(results_table(study), "LID")["ERM"].value == pytest.approx(50)
-    assert _figures(run, "test")[3] == pytest.approx(0.5)  # of the sweep's table
+    assert read_row(run, SweepSetting(objective="erm"), 0, "test").lid == pytest.approx(0.5)  # of the sweep's table
 
 
 def test_means_over_different_seeds_are_marked(study):

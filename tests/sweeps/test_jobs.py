@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from ctcdro.storage.locks import lock_folder
-from ctcdro.sweeps import jobs as launching
-from ctcdro.sweeps.jobs import Place, Progress, launch
+from ctcdro.sweeps import slurm as slurm_module
+from ctcdro.sweeps.jobs import _devices, launch
+from ctcdro.sweeps.submission import JobOptions, TaskProgress
 
 # Jobs cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -38,12 +39,23 @@ class Writes:
         return self.path.exists()
 
     def progress(self):
-        return Progress(0.5, "writing")
+        return TaskProgress(0.5, "writing")
 
 
 class Fails(Writes):
     def __call__(self):
         raise ValueError("no disk\nno paper")
+
+
+class Crashes(Writes):
+    def __call__(self):
+        raise KeyError("step")
+
+
+class Dies(Writes):
+    def __call__(self):
+        print("out of memory", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Waits(Writes):
@@ -61,7 +73,7 @@ def test_tasks_are_done_some_at_a_time_with_their_threads(tmp_path):
     tasks = [Writes(tmp_path / f"task{number}") for number in range(4)]
     most = []
     failures = launch(
-        tasks, tmp_path / "logs", Place(num_jobs=2, num_threads=3), lambda state: most.append(len(state.running))
+        tasks, tmp_path / "logs", JobOptions(num_jobs=2, num_threads=3), lambda state: most.append(len(state.running))
     )
     assert failures == []
     assert [task.path.read_text() for task in tasks] == ["3 "] * 4
@@ -78,12 +90,25 @@ def test_what_is_done_is_not_begun(tmp_path):
 def test_a_failure_hinders_no_other_and_has_its_last_lines(tmp_path):
     states = []
     tasks = [Fails(tmp_path / "bad"), Writes(tmp_path / "good")]
-    [failure] = launch(tasks, tmp_path / "logs", Place(num_jobs=1), states.append)
+    [failure] = launch(tasks, tmp_path / "logs", JobOptions(num_jobs=1), states.append)
     assert (tmp_path / "good").exists()
     assert failure.name == "bad"
     assert failure.last_lines == ["no disk", "no paper"]
     assert "no paper" in failure.log.read_text()
     assert [task.name for task in states[-1].done] == ["good"]
+
+
+def test_an_unexpected_error_has_its_type_and_a_killed_job_the_end_of_its_log(tmp_path):
+    tasks = [Crashes(tmp_path / "crash"), Dies(tmp_path / "death")]
+    messages = {failure.name: failure.last_lines for failure in launch(tasks, tmp_path / "logs")}
+    assert messages["crash"] == ["KeyError: 'step'"]
+    assert "out of memory" in messages["death"]
+
+
+def test_a_retried_task_does_not_show_its_old_error(tmp_path):
+    launch([Fails(tmp_path / "task")], tmp_path / "logs")
+    [failure] = launch([Dies(tmp_path / "task")], tmp_path / "logs")
+    assert "no disk" not in failure.last_lines
 
 
 def test_an_interrupt_stops_all_jobs_and_waits_for_them(tmp_path):
@@ -94,7 +119,7 @@ def test_an_interrupt_stops_all_jobs_and_waits_for_them(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        launch(tasks, tmp_path / "logs", Place(num_jobs=2), press_ctrl_c)
+        launch(tasks, tmp_path / "logs", JobOptions(num_jobs=2), press_ctrl_c)
     assert (tmp_path / "one.stopped").exists()
     assert (tmp_path / "two.stopped").exists()
     assert not (tmp_path / "three").exists()
@@ -111,7 +136,7 @@ def test_signals_do_what_ctrl_c_does(tmp_path, number):
 
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt):
-        launch([Waits(tmp_path / "task")], tmp_path / "logs", watch=send)
+        launch([Waits(tmp_path / "task")], tmp_path / "logs", callback=send)
     assert (tmp_path / "task.stopped").exists()
     assert signal.getsignal(number) is before
 
@@ -127,14 +152,14 @@ def test_no_two_processes_work_on_one_task(tmp_path):
                 (tmp_path / "task").write_text("elsewhere")
                 outlives.close()
 
-        assert launch([Writes(tmp_path / "task")], tmp_path / "logs", watch=finish_elsewhere) == []
+        assert launch([Writes(tmp_path / "task")], tmp_path / "logs", callback=finish_elsewhere) == []
     assert (tmp_path / "task").read_text() == "elsewhere"
 
 
 def test_a_job_that_is_taken_away_is_queued_again_when_its_task_has_stopped(tmp_path):
     program = """
 import signal, sys, time
-from ctcdro.sweeps.jobs import _Work
+from ctcdro.sweeps.submission import JobProcess
 
 def queue_again(number, frame):
     print("queued again")
@@ -152,26 +177,26 @@ class Task:
             print("checkpoint")
 
 signal.signal(signal.SIGUSR2, queue_again)
-_Work(Task(), sys.argv[1], 1, None)()
+JobProcess(Task(), sys.argv[1], 1, None)()
 """
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
     assert (done.returncode, done.stdout.split("\n")) == (3, ["checkpoint", "queued again", ""]), done.stderr
 
 
-def test_a_cluster_that_is_not_there_is_told(tmp_path, monkeypatch):
+def test_a_missing_slurm_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match=r"task cannot be a job of Slurm here: .*srun"):
-        launch([Writes(tmp_path / "task")], tmp_path / "logs", Place("slurm"))
+    with pytest.raises(ValueError, match=r"Cannot submit task to Slurm: .*srun"):
+        launch([Writes(tmp_path / "task")], tmp_path / "logs", JobOptions("slurm"))
 
 
 @pytest.mark.parametrize("answer", ["echo sbatch: error: invalid partition >&2; exit 1", "exit 1"])
-def test_what_slurm_refuses_is_told(tmp_path, monkeypatch, answer):
+def test_a_job_that_slurm_rejects_is_reported(tmp_path, monkeypatch, answer):
     for name in ("srun", "sbatch"):
         (tmp_path / name).write_text(f"#!/bin/sh\n{answer}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(ValueError, match="task could not be submitted"):
-        launch([Writes(tmp_path / "task")], tmp_path / "logs", Place("slurm", partition="none"))
+    with pytest.raises(ValueError, match="Cannot submit task: "):
+        launch([Writes(tmp_path / "task")], tmp_path / "logs", JobOptions("slurm", partition="none"))
 
 
 def write_program(folder, name, lines):
@@ -189,9 +214,9 @@ def slurm(tmp_path, monkeypatch):
     write_program(folder, "sbatch", f"echo 7 >> {folder}/queue; echo Submitted batch job 7")
     write_program(folder, "squeue", f"echo asked >> {folder}/asked; cat {folder}/queue")
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-    monkeypatch.setattr(launching, "ASK_QUEUE_EVERY", 0.0)
-    monkeypatch.setattr(launching, "GONE_AFTER", 1.0)
-    monkeypatch.setattr(launching, "SHARED_FILES_WITHIN", 0.0)
+    monkeypatch.setattr(slurm_module, "QUERY_SECONDS", 0.0)
+    monkeypatch.setattr(slurm_module, "LOST_SECONDS", 0.2)
+    monkeypatch.setattr(slurm_module, "SHARED_FILES_SECONDS", 0.0)
     return folder
 
 
@@ -204,60 +229,56 @@ def test_a_job_that_was_canceled_in_the_queue_has_failed(tmp_path, slurm):
         if num_asked(slurm) == 3:
             (slurm / "queue").write_text("")
 
-    [failure] = launch([Writes(tmp_path / "task")], tmp_path / "logs", Place("slurm"), cancel)
+    [failure] = launch([Writes(tmp_path / "task")], tmp_path / "logs", JobOptions("slurm"), cancel)
     assert failure.name == "task"
-    assert failure.last_lines == ["It ended without a message: was it killed or canceled?"]
+    assert failure.last_lines == ["The job ended without a message. Was it killed or canceled?"]
     assert num_asked(slurm) > 3
 
 
 def test_a_queue_that_does_not_answer_or_forgets_for_a_moment_says_nothing_about_jobs(tmp_path, slurm):
-    queue = launching._SlurmQueue()
+    queue = slurm_module.SlurmQueue()
     (slurm / "queue").write_text("7\n8\n")
-    assert queue.gone(["7", "8", "9"]) == set()
-    time.sleep(1.1)
-    assert queue.gone(["7", "8", "9"]) == {"9"}
+    assert queue.lost(["7", "8", "9"]) == set()
+    time.sleep(0.25)
+    assert queue.lost(["7", "8", "9"]) == {"9"}
     (slurm / "queue").write_text("8\n")
-    assert queue.gone(["7", "8"]) == set()
+    assert queue.lost(["7", "8"]) == set()
     (slurm / "queue").unlink()  # from here on it fails
-    time.sleep(1.1)
-    assert queue.gone(["7", "8"]) == set()
+    time.sleep(0.25)
+    assert queue.lost(["7", "8"]) == set()
     (slurm / "queue").write_text("7\n")
-    assert queue.gone(["7", "8"]) == set()
+    assert queue.lost(["7", "8"]) == set()
 
 
 def test_slurm_is_asked_now_and_then_only(slurm, monkeypatch):
-    monkeypatch.setattr(launching, "ASK_QUEUE_EVERY", 600.0)
-    queue = launching._SlurmQueue()
+    monkeypatch.setattr(slurm_module, "QUERY_SECONDS", 600.0)
+    queue = slurm_module.SlurmQueue()
     for _ in range(5):
-        assert queue.gone(["7"]) == set()
+        assert queue.lost(["7"]) == set()
     assert num_asked(slurm) == 1
 
 
-def test_the_kind_of_an_unexpected_error_is_part_of_its_message():
-    traceback = ["Traceback (most recent call last):", '  File "a.py", line 1, in b', "    {}['c']", "    ~~^^^^^"]
-    assert launching._message([*traceback, "KeyError: 'c'"]) == ["KeyError: 'c'"]
-    assert launching._message([*traceback, "ctcdro.speech.audio.AudioError: a.wav: broken"]) == ["a.wav: broken"]
-    assert launching._message(["slurmstepd: error: CANCELLED"]) == ["slurmstepd: error: CANCELLED"]
-    assert launching._message(traceback) == []
-    assert launching._message([]) == []
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.parametrize("visible", [None, "0"])
-def test_a_gpu_that_is_not_there_is_told_before_anything_is_begun(tmp_path, monkeypatch, visible):
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    with pytest.raises(ValueError, match=r"^--gpu: this machine has none that torch sees\.$"):
-        launch([Writes(tmp_path / "task")], tmp_path / "logs", Place(gpu=True))
+@pytest.mark.parametrize("visible", ["", "0"])
+def test_a_missing_gpu_is_reported_before_anything_starts(tmp_path, monkeypatch, visible):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with pytest.raises(ValueError, match=r"^--gpu: torch finds no GPU on this machine\."):
+        launch([Writes(tmp_path / "task")], tmp_path / "logs", JobOptions(gpu=True))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_cores_are_shared_among_jobs(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert Place().resolved(20) == (8, 1)
-    assert Place(num_jobs=3).resolved(20) == (3, 2)
-    assert Place(num_jobs=20).resolved(20) == (20, 1)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert Place(gpu=True).resolved(20) == (2, 4)
+    assert JobOptions().resolve(20) == (8, 1)
+    assert JobOptions(num_jobs=3).resolve(20) == (3, 2)
+    assert JobOptions(num_jobs=20).resolve(20) == (20, 1)
+
+
+def test_gpus_are_assigned_in_turn_by_their_visible_names(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for visible, names in (("2,5", ["2", "5"]), ("", ["0", "1"])):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert JobOptions(gpu=True).resolve(20) == (2, 4)
+        assert _devices(JobOptions(gpu=True), 3) == [*names, names[0]]
+    assert _devices(JobOptions(gpu=True, cluster="slurm"), 3) == [None] * 3

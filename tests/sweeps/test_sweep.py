@@ -1,25 +1,25 @@
 """A small sweep, of which a run fails; the same command, which repeats it; and the rule that chooses."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 from tones import write_dataset
+from typer.testing import CliRunner
 
-from ctcdro.cli.sweep import sweep_table
+from ctcdro.cli.main import app
+from ctcdro.cli.sweep import rows_table
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import score
 from ctcdro.scoring.transcripts import Prediction
 from ctcdro.storage.json_files import write_json
 from ctcdro.storage.locks import lock_folder
-from ctcdro.sweeps.sweep import Row, SweepFolder, Tried, _claim, _search, select, sweep
-from ctcdro.sweeps.sweep_config import Setting, parse_sweep, read_sweep
+from ctcdro.sweeps.config import SweepSetting, parse_sweep, read_sweep
+from ctcdro.sweeps.selection import Row, SettingResult, read_row, select
+from ctcdro.sweeps.sweep import SweepFolder, claim_folder, sweep
 from ctcdro.training.checkpoints import Checkpoint, save_checkpoint
 
 NAMES = ("erm-seed0", "ctc-dro-0.01-0.1-seed0", "ctc-dro-0.01-0.5-seed0")
@@ -42,12 +42,8 @@ def values(dataset):
 
 
 def command(folder):
-    """As users run it."""
     arguments = ["sweep", folder / "sweep-of.yaml", "--out", folder / "sweep", "--threads", "1"]
-    environment = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run(
-        [sys.executable, "-m", "ctcdro", *map(str, arguments)], capture_output=True, text=True, env=environment
-    )
+    return CliRunner().invoke(app, list(map(str, arguments)))
 
 
 def marks(folder):
@@ -82,20 +78,20 @@ def story(tmp_path_factory):
 
 
 def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(story):
-    assert story.broken.returncode == 1
+    assert story.broken.exit_code == 1
     assert f"{NAMES[1]} failed:" in story.broken.stderr
     assert "seed was 99, now it is 0" in story.broken.stderr
     log = next(line.split("Log: ")[1] for line in story.broken.stderr.splitlines() if "Log: " in line)
-    assert "another configuration" in Path(log).read_text()
-    assert "The same command repeats what is not finished, and nothing else" in story.broken.stderr
+    assert "seed was 99" in Path(log).read_text()
+    assert "Run the same command again to retry; finished runs are kept" in story.broken.stderr
     for name in (NAMES[0], NAMES[2]):
         assert RunFolder(story.folder / "sweep" / "runs" / name).is_finished
     assert not story.had_selected, "nothing is chosen before all runs are finished"
 
 
 def test_the_same_command_does_what_is_missing_and_nothing_else(story):
-    assert story.whole.returncode == 0, story.whole.stderr
-    assert "1 of 3 are finished already" in story.whole.stderr
+    assert story.whole.exit_code == 0, story.whole.stderr
+    assert "1 of 3 are already finished" in story.whole.stderr
     kept = {path: mark for path, mark in story.after_broken.items() if NAMES[2] in path.parts}
     assert kept.items() <= story.after_whole.items()
     assert story.again.stdout == story.whole.stdout
@@ -124,7 +120,7 @@ def test_the_table_has_the_test_scores(story):
         assert row["seconds"] > 0
         assert f"{100 * row['max_cer']:.1f}  ({row['worst_lang']})" in story.whole.stdout
     assert any(row["max_cer"] < 1 for row in rows), "the runs have learnt something"
-    assert "baseline" in story.whole.stdout
+    assert "Baseline (ERM)" in story.whole.stdout
     assert f"Table: {story.folder / 'sweep' / 'table.json'}" in story.whole.stdout
 
 
@@ -145,7 +141,7 @@ def mistaken(tmp_path):
     folder = SweepFolder(tmp_path / "sweep")
     config = parse_sweep(values(dataset))
     folder.path.mkdir()
-    _claim(config, folder)
+    claim_folder(config, folder)
     run = folder.run(config.grid()[0], seed=0)
     run.path.mkdir(parents=True)
     config.run.write(run.config)
@@ -153,7 +149,7 @@ def mistaken(tmp_path):
 
 
 def test_a_sweep_that_has_trained_nothing_yet_may_be_corrected(mistaken):
-    _claim(mistaken.right, mistaken.folder)
+    claim_folder(mistaken.right, mistaken.folder)
     assert read_sweep(mistaken.folder.config) == mistaken.right
 
 
@@ -161,18 +157,18 @@ def test_a_sweep_with_a_checkpoint_or_a_model_may_not(mistaken):
     checkpoints = mistaken.run.checkpoints
     save_checkpoint(checkpoints, Checkpoint(1, {}, {}))
     with pytest.raises(ValueError, match=r"run\.optimizer\.warmup was 0\.1, now it is 0\.2"):
-        _claim(mistaken.right, mistaken.folder)
+        claim_folder(mistaken.right, mistaken.folder)
     shutil.rmtree(checkpoints)
     mistaken.run.model.mkdir()
     with pytest.raises(ValueError, match=r"run\.optimizer\.warmup was 0\.1, now it is 0\.2"):
-        _claim(mistaken.right, mistaken.folder)
+        claim_folder(mistaken.right, mistaken.folder)
 
 
 def test_a_sweep_whose_runs_are_at_work_may_not(mistaken):
     refused = pytest.raises(ValueError, match=r"run\.optimizer\.warmup was 0\.1, now it is 0\.2")
     with lock_folder(mistaken.folder.logs / mistaken.run.path.name), refused:
-        _claim(mistaken.right, mistaken.folder)
-    _claim(mistaken.right, mistaken.folder)
+        claim_folder(mistaken.right, mistaken.folder)
+    claim_folder(mistaken.right, mistaken.folder)
 
 
 def test_a_dataset_without_test_is_refused_at_once(story, tmp_path):
@@ -182,51 +178,38 @@ def test_a_dataset_without_test_is_refused_at_once(story, tmp_path):
 
 
 def ctc_dro(smoothing):
-    return Setting(objective="ctc-dro", step_size=1e-3, smoothing=smoothing)
+    return SweepSetting(objective="ctc-dro", step_size=1e-3, smoothing=smoothing)
 
 
-def test_the_largest_gain_of_the_worst_language_is_chosen():
-    tried = [Tried(ctc_dro(0.1), 0.7, 0.1), Tried(Setting(objective="erm"), 0.8, 0.4), Tried(ctc_dro(0.5), 0.6, 0.5)]
-    assert [one.setting.name for one in select(tried)] == ["ctc-dro-0.001-0.5", "erm"]
+def selected(*results):
+    """The names of the selected among (setting, worst CER, mean CER)."""
+    return [result.setting.name for result in select([SettingResult(*result) for result in results])]
 
 
-def test_of_equal_gains_the_lower_mean_is_chosen_then_the_first():
-    tried = [Tried(ctc_dro(0.1), 0.7, 0.3), Tried(ctc_dro(0.5), 0.7, 0.2), Tried(ctc_dro(1.0), 0.7, 0.2)]
-    assert [one.setting.smoothing for one in select(tried)] == [0.5]
+ERM = SweepSetting(objective="erm")
 
 
-def test_a_setting_is_chosen_though_it_is_worse_than_the_baseline():
-    tried = [Tried(Setting(objective="erm"), 0.5, 0.4), Tried(ctc_dro(0.1), 0.7, 0.3)]
-    assert [one.setting.objective for one in select(tried)] == ["erm", "ctc-dro"]
+def test_the_largest_gain_of_the_worst_language_is_selected():
+    results = [(ctc_dro(0.1), 0.7, 0.1), (ERM, 0.8, 0.4), (ctc_dro(0.5), 0.6, 0.5)]
+    assert selected(*results) == ["ctc-dro-0.001-0.5", "erm"]
 
 
-def test_a_search_goes_on_where_it_was(tmp_path):
-    """What Optuna asks for after a failure is what it would have asked for without."""
-    config = parse_sweep({"run": {"dataset": "a"}, "search": "optuna", "trials": 9, "seeds": [0, 1]})
+def test_of_equal_gains_the_lower_mean_is_selected_then_the_first():
+    results = [(ctc_dro(0.1), 0.7, 0.3), (ctc_dro(0.5), 0.7, 0.2), (ctc_dro(1.0), 0.7, 0.2)]
+    assert selected(*results) == ["ctc-dro-0.001-0.5"]
 
-    def done(folder, failing=()):
-        rounds = []
 
-        def do(asked):
-            rounds.append(asked)
-            for setting in asked:
-                for seed in config.seeds:
-                    wrong = round(100 * (setting.step_size or 0.5) ** 0.5) + seed
-                    prediction = Prediction("a", "aaa", "x" * 100, hyp_lang="aaa", hyp_text="x" * (100 - wrong))
-                    write_json(folder.run(setting, seed).scores("dev"), score([prediction]).to_record())
-            return ["failure"] if len(rounds) in failing else []
+def test_a_setting_is_selected_even_if_it_is_worse_than_the_baseline():
+    assert selected((ERM, 0.5, 0.4), (ctc_dro(0.1), 0.7, 0.3)) == ["erm", "ctc-dro-0.001-0.1"]
 
-        return rounds, *_search(config, folder, do)
 
-    rounds, settings, failures = done(SweepFolder(tmp_path / "whole"))
-    assert failures == []
-    assert sorted(settings, key=str) == sorted({one for some in rounds for one in some}, key=str)
-    broken, settings, failures = done(SweepFolder(tmp_path / "broken"), failing=[2])
-    assert (broken, settings, failures) == (rounds[:2], [], ["failure"])
-    assert done(SweepFolder(tmp_path / "broken"))[0] == rounds
+def test_scores_without_text_are_reported_with_their_file(tmp_path):
+    run = RunFolder(tmp_path)
+    write_json(run.scores("dev"), score([Prediction("a", "aaa", "", "aaa", "")]).to_record())
+    with pytest.raises(ValueError, match=r"dev\.json: no language has text to score"):
+        read_row(run, SweepSetting(objective="erm"), 0, "dev")
 
 
 def test_rows_of_several_seeds_are_averaged():
-    rows = [Row("ctc-dro", 1e-3, 0.5, seed, 0.5 + seed / 10, "cmn", 0.3, 0.9, 1.0) for seed in (0, 1)]
-    columns = [list(column.cells) for column in sweep_table(rows).columns]
-    assert columns == [["CTC-DRO"], ["0.001"], ["0.5"], ["55.0 ± 7.1"], ["(cmn)"], ["30.0 ± 0.0"], ["90.0 ± 0.0"]]
+    rows = [Row(ctc_dro(0.5), seed, 0.5 + seed / 10, "cmn", 0.3, 0.9, 1.0) for seed in (0, 1)]
+    assert rows_table(rows).texts() == [["CTC-DRO", "0.001", "0.5", "55.0 ± 7.1 (cmn)", "30.0 ± 0.0", "90.0 ± 0.0"]]

@@ -2,98 +2,81 @@
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..objectives.methods import METHODS
 from ..runtime.extras import extra
-from ..scoring.formatting import format_percent
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-    from rich.table import Table
-
-    from ..sweeps.jobs import Failure, State
-    from ..sweeps.sweep import Row
-
-JobsOption = Annotated[
-    int | None, typer.Option("--jobs", "-j", help="Runs at a time; by default one a core, on a cluster all.", min=1)
-]
-
-TYPES = {
-    "erm": "baseline",
-    "group-dro": "group DRO",
-    "ctc-dro-unsmoothed": "CTC-DRO, no smoothing",
-    "ctc-dro": "CTC-DRO",
-}
-
-
-class Cluster(StrEnum):
-    """Where runs are trained."""
-
-    local = "local"
-    slurm = "slurm"
+    from ..report.table import Cell, Table
+    from ..sweeps.jobs import Failure, LaunchState
+    from ..sweeps.selection import Row
 
 
 def sweep(
-    config: Annotated[Path | None, typer.Argument(help="YAML file that describes the sweep, or a run.")] = None,
+    config: Annotated[Path | None, typer.Argument(help="YAML file of a sweep or a run.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the sweep.")] = None,
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="As seeds=[0,1] or run.training.epochs=2.")
+        list[str] | None, typer.Option("--set", help="Override a key, e.g. seeds=[0,1] or run.training.epochs=2.")
     ] = None,
-    jobs: JobsOption = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Runs at a time. Default: one per core; all on Slurm.", min=1)
+    ] = None,
     threads: Annotated[
-        int | None, typer.Option(help="Of a run; by default its share of the cores, on a cluster 4.", min=1)
+        int | None, typer.Option(help="CPU threads per run. Default: equal share of the cores; 4 on Slurm.", min=1)
     ] = None,
-    gpu: Annotated[bool, typer.Option("--gpu", help="A GPU for each run; otherwise they see none.")] = False,
-    cluster: Annotated[Cluster, typer.Option(help="This machine, or jobs of Slurm.")] = Cluster.local,
-    partition: Annotated[str | None, typer.Option(help="Of Slurm.")] = None,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Use one GPU per run. Default: runs see no GPU.")] = False,
+    cluster: Annotated[Literal["local", "slurm"], typer.Option(help="Train on this machine or on Slurm.")] = "local",
+    partition: Annotated[str | None, typer.Option(help="Slurm partition to submit to.")] = None,
     hours: Annotated[
-        float, typer.Option(help="After which Slurm ends a job; it is queued again, and goes on.", min=0.01)
+        float, typer.Option(help="Time limit of a Slurm job; it is then queued again and resumes.", min=0.01)
     ] = 24.0,
-    sbatch: Annotated[list[str] | None, typer.Option(help="Further options of sbatch, as account=speech.")] = None,
-    show_schema: Annotated[bool, typer.Option("--schema", help="Print all keys of sweeps, and end.")] = False,
+    sbatch: Annotated[list[str] | None, typer.Option(help="Further sbatch option, e.g. account=speech.")] = None,
+    show_schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of sweeps, and exit.")] = False,
 ) -> None:
-    """Train a recognizer with many settings, choose on dev by the paper's rule, and score what was chosen on test.
+    """Train several settings, select on dev by the paper's rule, and score the selected settings on test.
 
-    Stopped, the same command goes on. Ends with 1 if runs failed; the same command repeats those.
+    Run the same command again to resume, or to retry failed runs. Exit status: 1 if runs failed.
+
+    Example: ctcdro sweep recipes/mel-small.yaml --out sweep
     """
     with extra("sweep", "`ctcdro sweep`"):
-        from ..sweeps.sweep_config import read_sweep, schema
+        from ..sweeps.config import SweepConfig, read_sweep
 
     if show_schema:
-        typer.echo(schema())
+        typer.echo(json.dumps(SweepConfig.model_json_schema(), indent=2))
         return
     if config is None or out is None:
-        raise typer.BadParameter("give a configuration, and --out.")
+        raise typer.BadParameter("CONFIG and --out are required.")
     settings = read_sweep(config, overrides or [])
     with extra("sweep", "`ctcdro sweep`"):
-        from ..sweeps.jobs import Place
+        from ..sweeps.submission import JobOptions
         from ..sweeps.sweep import sweep as run_sweep
 
-    place = Place(cluster.value, jobs, threads, gpu, round(60 * hours) or 1, partition, _options(sbatch or []))
-    with _RunsShown() as shown:
-        done = run_sweep(settings, out, place, watch=shown)
-    _end_if_failed(done.failures)
-    table_shown(done.rows)
-    typer.echo(f"Table: {done.folder.table}\nWhy these: {done.folder.selected}")
+    options = JobOptions(cluster, jobs, threads, gpu, round(60 * hours) or 1, partition, _parse_options(sbatch or []))
+    with JobProgress() as progress:
+        result = run_sweep(settings, out, options, progress)
+    _exit_if_failed(result.failures)
+    print_rows(result.rows)
+    typer.echo(f"Table: {result.folder.table}\nSelection: {result.folder.selected}")
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all of it.")] = Path("ctcdro-demo"),
-    seed: Annotated[int, typer.Option(help="Of training; the corpus is always the same.", min=0)] = 0,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Runs at a time; by default all.", min=1)] = None,
-    minutes: Annotated[str | None, typer.Option(help="Of train, dev and test by language.", hidden=True)] = None,
-    steps: Annotated[int | None, typer.Option(help="Of each run.", hidden=True, min=1)] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for corpus, runs and page.")] = Path("ctcdro-demo"),
+    seed: Annotated[int, typer.Option(help="Seed of training; the corpus is always the same.", min=0)] = 0,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Runs at a time. Default: all.", min=1)] = None,
+    minutes: Annotated[str | None, typer.Option(help="Minutes of train:dev:test per language.", hidden=True)] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps per run.", hidden=True, min=1)] = None,
 ) -> None:
-    """See the method at work: synthetic speech in six languages, three objectives, a table and a page; in minutes.
+    """Demonstrate the method in minutes: synthetic speech in six languages, three objectives, a table and a page.
 
-    Stopped, the same command goes on; finished, it shows the table again.
+    Run the same command again to resume, or to print the table again.
     """
     from ..synthetic.spec import DEMO_SPECS
     from .console import progress, results
@@ -101,90 +84,83 @@ def demo(
 
     with extra("demo", "`ctcdro demo`"):
         from ..demo.demo import demo as run_demo
-        from ..demo.demo import page
+        from ..demo.demo import report_path
 
-    typer.echo(f"Synthetic speech of {', '.join(DEMO_SPECS)} (eSpeak NG), a small model, three objectives.", err=True)
-    with _RunsShown() as shown:
+    typer.echo(f"Synthetic speech in {', '.join(DEMO_SPECS)} (eSpeak NG), a small model, three objectives.", err=True)
+    specs = parse_speech_specs(DEMO_SPECS, minutes=[minutes] if minutes else None)
+    with JobProgress() as job_progress:
         try:
-            done = run_demo(
-                out,
-                seed,
-                specs=parse_speech_specs(DEMO_SPECS, minutes=[minutes] if minutes else None),
-                num_steps=steps,
-                num_jobs=jobs,
-                track=progress,
-                watch=shown,
+            result = run_demo(
+                out, seed, specs=specs, num_steps=steps, num_jobs=jobs, track=progress, callback=job_progress
             )
-        except RuntimeError as error:  # of eSpeak NG
+        except RuntimeError as error:  # from eSpeak NG
             raise ValueError(str(error)) from error
-    _end_if_failed(done.failures)
-    table_shown(done.rows)
-    results.print("On synthetic speech; it tells nothing about human speech.")
-    typer.echo(f"Table: {done.folder.table}\nPage: {page(out)}")
+    _exit_if_failed(result.failures)
+    print_rows(result.rows)
+    results.print("Synthetic speech: these figures say nothing about human speech.")
+    typer.echo(f"Table: {result.folder.table}\nPage: {report_path(out)}")
 
 
-def table_shown(rows: Sequence[Row]) -> None:
-    """The paper's table: objectives with what was chosen for them, on the test data."""
+def print_rows(rows: Sequence[Row]) -> None:
+    """Prints the paper's table: the selected setting of each objective on the test data."""
     from .console import results
 
-    results.print(sweep_table(rows))
-    several = len({row.seed for row in rows}) > 1
-    results.print(f"In per cent, on test{'; mean ± deviation over seeds' if several else ''}")
+    results.print(rows_table(rows).to_rich())
+    seeds = "; mean ± standard deviation over seeds" if len({row.seed for row in rows}) > 1 else ""
+    results.print(f"In percent, on test{seeds}")
 
 
-def sweep_table(rows: Sequence[Row]) -> Table:
-    """A line for each setting; rows of several seeds are averaged."""
-    from rich.table import Table
+def rows_table(rows: Sequence[Row]) -> Table:
+    """One line per setting, averaged over seeds."""
+    from ..report.table import Column, Table, percent
+    from ..sweeps.config import TUNED
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("type", no_wrap=True)
-    for name in ("step size", "smoothing", "Max CER", "", "Avg CER", "LID"):
-        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    for setting in dict.fromkeys((row.objective, row.step_size, row.smoothing) for row in rows):
-        seeds = [row for row in rows if (row.objective, row.step_size, row.smoothing) == setting]
-        table.add_row(
-            TYPES[setting[0]],
-            *("" if value is None else f"{value:g}" for value in setting[1:]),
-            _percent([row.max_cer for row in seeds]),
-            f"({', '.join(sorted({row.worst_lang for row in seeds}))})",
-            _percent([row.avg_cer for row in seeds]),
-            _percent([row.lid for row in seeds]),
-        )
-    return table
+    by_setting: dict[str, list[Row]] = {}
+    for row in rows:
+        by_setting.setdefault(row.setting.name, []).append(row)
+
+    def value(name: str) -> Callable[[list[Row]], str]:
+        return lambda runs: f"{runs[0].setting.values[name]:g}" if name in runs[0].setting.values else ""
+
+    def average(rates: Sequence[float], note: str = "") -> Cell:
+        return percent(statistics.fmean(rates), statistics.stdev(rates) if len(rates) > 1 else None, note=note)
+
+    columns: list[Column[list[Row]]] = [
+        Column("objective", lambda runs: METHODS[runs[0].setting.objective].title),
+        *(Column(name.replace("_", " "), value(name)) for name in TUNED),
+        Column(
+            "worst CER",
+            lambda runs: average([run.max_cer for run in runs], ", ".join(sorted({run.worst_lang for run in runs}))),
+        ),
+        Column("mean CER", lambda runs: average([run.avg_cer for run in runs])),
+        Column("LID", lambda runs: average([run.lid for run in runs])),
+    ]
+    return Table.of("sweep", "", columns, by_setting.values())
 
 
-def _percent(rates: Sequence[float]) -> str:
-    return format_percent(statistics.fmean(rates), statistics.stdev(rates) if len(rates) > 1 else None)
-
-
-def _options(given: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for one in given:
-        key, sign, value = one.partition("=")
+def _parse_options(given: Sequence[str]) -> dict[str, str]:
+    options = {}
+    for option in given:
+        key, sign, value = option.partition("=")
         if not key or not sign:
-            raise ValueError(f"--sbatch must be as account=speech; got {one!r}.")
-        found[key] = value
-    return found
+            raise ValueError(f"--sbatch requires KEY=VALUE, e.g. account=speech; got {option!r}.")
+        options[key] = value
+    return options
 
 
-def _end_if_failed(failures: Sequence[Failure]) -> None:
+def _exit_if_failed(failures: Sequence[Failure]) -> None:
     from .console import escaped
 
-    if not failures:
-        return
     for failure in failures:
-        first, *others = failure.last_lines
-        typer.echo(f"{failure.name} failed: {escaped(first)}", err=True)
-        for line in others:
-            typer.echo(f"  {escaped(line)}", err=True)
+        typer.echo(f"{failure.name} failed: " + "\n  ".join(map(escaped, failure.last_lines)), err=True)
         typer.echo(f"  Log: {failure.log}", err=True)
-    typer.echo(f"{len(failures)} failed. The same command repeats what is not finished, and nothing else.", err=True)
-    raise typer.Exit(1)
+    if failures:
+        typer.echo(f"{len(failures)} failed. Run the same command again to retry; finished runs are kept.", err=True)
+        raise typer.Exit(1)
 
 
-class _RunsShown:
-    """A bar for all runs, and one for each that is at work; and a line for each that has ended, the only thing that is
-    shown elsewhere than on a terminal."""
+class JobProgress:
+    """Prints a line per run that ended; on a terminal also shows a bar for all runs and one per running run."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -194,56 +170,41 @@ class _RunsShown:
         name, words = TextColumn("{task.description}"), TextColumn("{task.fields[words]}")
         columns = (name, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), words)
         self._bar = Progress(*columns, console=messages, disable=not messages.is_terminal, transient=True)
-        self._state: State | None = None
+        self._state: LaunchState | None = None
         self._ended: set[str] = set()
-        self._bars: dict[str, TaskID] = {}
+        self._bars: dict[str, Any] = {}
 
-    def __enter__(self) -> _RunsShown:
+    def __enter__(self) -> JobProgress:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def __call__(self, state: State) -> None:
-        if state is not self._state:
-            self._begin(state)
-        self._tell_of_ended(state)
+    def __call__(self, state: LaunchState) -> None:
+        if state is not self._state:  # another launch: the test of the selected settings
+            self._bar.start()
+            self._state, self._ended = state, {task.name for task in state.done}
+            if state.done and (state.waiting or state.running):
+                self._print(f"{len(state.done)} of {state.num_tasks} are already finished")
+        outcomes = {task.name: "finished" for task in state.done} | {task.name: "failed" for task in state.failures}
+        for name in outcomes.keys() - self._ended:
+            self._ended.add(name)
+            self._print(f"{name} {outcomes[name]} ({len(self._ended)} of {state.num_tasks})")
+        if state.is_stopping:
+            self._print("Stopping; runs are writing their checkpoints")
         if not self._bar.disable:
             self._show_running(state)
 
-    def _begin(self, state: State) -> None:
-        """The state is one of another launch: the next round of a search, or the test of what was chosen."""
-        self._bar.start()
-        self._state, self._ended = state, {task.name for task in state.done}
-        if state.done and (state.waiting or state.running):
-            self._print(f"{len(state.done)} of {_total(state)} are finished already")
-
-    def _tell_of_ended(self, state: State) -> None:
-        ended = {task.name: "finished" for task in state.done} | {one.name: "failed" for one in state.failures}
-        for name, how in ended.items():
-            if name not in self._ended:
-                self._ended.add(name)
-                self._print(f"{name} {how} ({len(self._ended)} of {_total(state)})")
-        if state.is_stopping:
-            self._print("stopping: runs write their checkpoints")
-
-    def _show_running(self, state: State) -> None:
+    def _show_running(self, state: LaunchState) -> None:
         running = {task.name: task.progress() for task in state.running}
-        for name in set(self._bars) - {"all", *running}:
+        for name in self._bars.keys() - {"all", *running}:
             self._bar.remove_task(self._bars.pop(name))
-        whole = (len(self._ended) + sum(one.part for one in running.values())) / max(1, _total(state))
-        self._update("all", whole, f"{len(self._ended)} of {_total(state)}")
-        for name, (part, words) in running.items():
-            self._update(name, part, words)
-
-    def _update(self, name: str, part: float, words: str) -> None:
-        if name not in self._bars:
-            self._bars[name] = self._bar.add_task(name, total=1.0, words="")
-        self._bar.update(self._bars[name], completed=part, words=words)
+        finished = len(self._ended) + sum(fraction for fraction, _ in running.values())
+        bars = {"all": (finished / max(1, state.num_tasks), f"{len(self._ended)} of {state.num_tasks}"), **running}
+        for name, (fraction, words) in bars.items():
+            if name not in self._bars:
+                self._bars[name] = self._bar.add_task(name, total=1.0, words="")
+            self._bar.update(self._bars[name], completed=fraction, words=words)
 
     def _print(self, text: str) -> None:
         self._bar.console.print(text, highlight=False, markup=False)
-
-
-def _total(state: State) -> int:
-    return len(state.waiting) + len(state.running) + len(state.done) + len(state.failures)

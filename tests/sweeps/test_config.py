@@ -1,9 +1,9 @@
-"""Sweeps: the paper's settings by default, and what is refused."""
+"""Sweeps: the paper's settings by default, and what is rejected."""
 
 import pytest
 
 from ctcdro.runs.config import parse_config
-from ctcdro.sweeps.sweep_config import Setting, parse_sweep, read_sweep
+from ctcdro.sweeps.config import SweepSetting, parse_sweep, read_sweep
 
 
 def test_a_run_is_a_sweep_over_the_papers_settings(tmp_path):
@@ -26,25 +26,25 @@ def test_what_is_written_reads_the_same(tmp_path):
 
 def test_a_run_has_the_setting_and_the_seed_and_all_else_of_the_file():
     config = parse_sweep({"run": {"dataset": "set1", "seed": 9, "objective": {"name": "erm", "reduction": "mean"}}})
-    run = config.config(Setting(objective="ctc-dro", step_size=1e-3, smoothing=1.0), seed=4)
+    run = config.config(SweepSetting(objective="ctc-dro", step_size=1e-3, smoothing=1.0), seed=4)
     assert run.objective.model_dump() == {
         **{"name": "ctc-dro", "step_size": 1e-3, "smoothing": 1.0},
-        **{"start_after": 0, "reduction": "mean", "compare_by": "second", "normalize": "none"},
+        **{"warmup_batches": 0, "reduction": "mean", "signal": "loss_per_second", "loss_normalization": "none"},
     }
     assert run.seed == 4
     assert run.model == config.run.model
-    assert config.config(Setting(objective="erm"), 0).objective.name == "erm"
+    assert config.config(SweepSetting(objective="erm"), 0).objective.name == "erm"
 
 
 @pytest.mark.parametrize("name", ["erm", "group-dro"])
-def test_what_is_of_ctc_dro_alone_is_left_out_of_the_runs_beside_it(name):
-    objective = {"compare_by": "label", "start_after": 100}
+def test_runs_of_other_objectives_omit_the_settings_of_ctc_dro(name):
+    objective = {"signal": "loss_per_character", "warmup_batches": 100}
     config = parse_sweep({"run": {"dataset": "set1", "objective": objective}})
-    kept = config.config(Setting(objective="ctc-dro", step_size=1e-3, smoothing=1.0), seed=0).objective
-    assert (kept.compare_by, kept.start_after) == ("label", 100)
-    setting = Setting(objective=name, step_size=None if name == "erm" else 1e-4)
-    beside = config.config(setting, seed=0)
-    assert parse_config(beside.model_dump(mode="json")) == beside
+    kept = config.config(SweepSetting(objective="ctc-dro", step_size=1e-3, smoothing=1.0), seed=0).objective
+    assert (kept.signal, kept.warmup_batches) == ("loss_per_character", 100)
+    setting = SweepSetting(objective=name, step_size=None if name == "erm" else 1e-4)
+    other = config.config(setting, seed=0)
+    assert parse_config(other.model_dump(mode="json")) == other
 
 
 @pytest.mark.parametrize(
@@ -58,17 +58,17 @@ def test_what_is_of_ctc_dro_alone_is_left_out_of_the_runs_beside_it(name):
 def test_overrides_change_what_they_name_and_leave_the_rest(given):
     batches = {"batch_duration": 6.0, "batch_size": 3, "num_workers": 0}
     config = parse_sweep({"run": {"dataset": "set1", "batches": batches}, "overrides": {"group-dro": given}})
-    run = config.config(Setting(objective="group-dro", step_size=1e-3), seed=4)
+    run = config.config(SweepSetting(objective="group-dro", step_size=1e-3), seed=4)
     assert run.batches.model_dump() == {**config.run.batches.model_dump(), "sampler": "group-uniform"}
     assert run.model.lora.rank == 4
     assert (run.seed, run.objective.name, run.objective.step_size) == (4, "group-dro", 1e-3)
-    assert config.config(Setting(objective="erm"), seed=0).batches == config.run.batches
+    assert config.config(SweepSetting(objective="erm"), seed=0).batches == config.run.batches
 
 
 def test_overrides_may_be_of_the_objective_and_of_one_that_is_not_tried():
     overrides = {"erm": {"objective": {"reduction": "mean"}}, "group-dro": {"batches.sampler": "group-uniform"}}
     config = parse_sweep({"run": {"dataset": "set1"}, "objectives": ["erm"], "overrides": overrides})
-    assert config.config(Setting(objective="erm"), seed=0).objective.reduction == "mean"
+    assert config.config(SweepSetting(objective="erm"), seed=0).objective.reduction == "mean"
 
 
 def test_settings_may_be_listed():
@@ -78,7 +78,7 @@ def test_settings_may_be_listed():
 
 
 def test_names_tell_settings_apart():
-    near = (Setting(objective="group-dro", step_size=size) for size in (1e-3, 1.0000001e-3, 1e-5, 1e-6))
+    near = (SweepSetting(objective="group-dro", step_size=size) for size in (1e-3, 1.0000001e-3, 1e-5, 1e-6))
     assert len({setting.name for setting in near}) == 4
 
 
@@ -89,20 +89,31 @@ def overridden(given):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"run": {"dataset": "a"}, "objectivs": ["erm"]}, r"objectivs: unknown key; there are run, objectives, "),
+        ({"run": {"dataset": "a"}, "objectivs": ["erm"]}, r"objectivs: unknown key; did you mean objectives\?"),
         ({"objectives": ["erm"]}, r"run: missing"),
-        ({"run": {"dataset": "a", "training": {"epoch": 1}}}, r"run\.training\.epoch: unknown key; there are epochs"),
-        ({"run": {"dataset": "a"}, "objectives": ["dro"]}, r"objectives\.0: input should be 'erm', .*; got 'dro'"),
+        (
+            {"run": {"dataset": "a", "training": {"epoch": 1}}},
+            r"run\.training\.epoch: unknown key; did you mean",
+        ),
+        ({"run": {"dataset": "a"}, "objectives": ["dro"]}, r"objectives\.0: must be one of erm, .*; got 'dro'"),
         ({"run": {"dataset": "a"}, "step_sizes": [1e-3, 0]}, r"step_sizes\.1: input should be greater than 0; got 0"),
-        ({"run": {"dataset": "a"}, "seeds": []}, r"`seeds` must have a value at least"),
-        ({"run": {"dataset": "a"}, "seeds": [1, 1]}, r"`seeds` has a value twice"),
-        ({"run": {"dataset": "a"}, "settings": [{"objective": "erm", "step_size": 1}]}, r"settings\.0: erm has no"),
-        ({"run": {"dataset": "a"}, "settings": [{"objective": "ctc-dro"}]}, r"settings\.0: ctc-dro needs a `step_size"),
-        ({"run": {"dataset": "a"}, "settings": [{"step": 1}]}, r"settings\.0\.step: unknown key; there are objective"),
-        ({"run": {"dataset": "a"}, "settings": [{"objective": "erm"}], "search": "optuna"}, r"chooses its own"),
-        (overridden({"seed": 1}), r"overrides\.group-dro\.seed: .* give `seeds`\.$"),
-        (overridden({"dataset": "b"}), r"overrides\.group-dro\.dataset: .* give `run\.dataset`"),
-        (overridden({"objective.name": "erm"}), r"overrides\.group-dro\.objective\.name: .* give `objectives`"),
+        ({"run": {"dataset": "a"}, "seeds": []}, r"`seeds` must have at least one value"),
+        ({"run": {"dataset": "a"}, "seeds": [1, 1]}, r"`seeds` contains a value twice"),
+        (
+            {"run": {"dataset": "a"}, "settings": [{"objective": "erm", "step_size": 1}]},
+            r"settings\.0: erm does not take",
+        ),
+        (
+            {"run": {"dataset": "a"}, "settings": [{"objective": "ctc-dro"}]},
+            r"settings\.0: ctc-dro requires `step_",
+        ),
+        (
+            {"run": {"dataset": "a"}, "settings": [{"step": 1}]},
+            r"settings\.0\.step: unknown key; did you mean",
+        ),
+        (overridden({"seed": 1}), r"overrides\.group-dro\.seed: .* use `seeds`\.$"),
+        (overridden({"dataset": "b"}), r"overrides\.group-dro\.dataset: .* use `run\.dataset`"),
+        (overridden({"objective.name": "erm"}), r"overrides\.group-dro\.objective\.name: .* use `objectives`"),
         (overridden({"objective": {"step_size": 1}}), r"overrides\.group-dro\.objective\.step_size: .* `step_sizes`"),
         (overridden({"objective.smoothing": 1}), r"overrides\.group-dro\.objective\.smoothing: .* `smoothings`"),
         (overridden({"batches.samplr": "x"}), r"overrides\.group-dro: batches\.samplr: unknown key; .*workers\.$"),
@@ -110,6 +121,6 @@ def overridden(given):
         ({**overridden({"samplr": 1}), "objectives": ["erm"]}, r"overrides\.group-dro: samplr: unknown key"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_path(values, message):
+def test_invalid_configurations_are_rejected_with_the_path_of_the_key(values, message):
     with pytest.raises(ValueError, match=message):
         parse_sweep(values)

@@ -1,0 +1,213 @@
+"""The configuration of a sweep: a run, and the settings of each objective to try on it.
+
+    run: {dataset: set1, model: {encoder: facebook/wav2vec2-xls-r-300m}}
+    objectives: [erm, group-dro, ctc-dro]
+    step_sizes: [1e-3, 1e-4]
+    smoothings: [0.1, 0.5, 1]
+    seeds: [0, 1]
+
+A file that describes only a run is swept over the paper's settings. The same configuration always gives the same
+settings in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from ..objectives.methods import METHODS, all_settings
+from ..runtime.extras import extra
+from ..storage.paths import PathLike
+
+with extra("sweep", "A sweep"):
+    from pydantic import Field, create_model, model_validator
+
+    from ..runs.config import Config, MethodName, parse_config
+    from ..runs.parsing import Section, by_key, parse_section, read_values
+
+BASELINE = "erm"
+
+# The tuned settings of all methods, and the key of a sweep that lists the values of each, such as `step_sizes`.
+TUNED = {setting.name: setting for method in METHODS.values() for setting in method.settings[: method.num_tuned]}
+AXES = {name: f"{name}s" for name in TUNED}
+PAPER_VALUES = {"step_size": (1e-3, 1e-4), "smoothing": (0.1, 0.5, 1.0)}
+
+# Keys of a run that the sweep sets, and the key to use instead.
+SET_BY_SWEEP = {
+    "dataset": "run.dataset",
+    "seed": "seeds",
+    "objective.name": "objectives",
+    **{f"objective.{name}": axis for name, axis in AXES.items()},
+}
+
+
+class SettingBase(Section):
+    """An objective. Its other keys are the tuned settings of all methods."""
+
+    objective: MethodName
+
+    @model_validator(mode="after")
+    def _check(self) -> SettingBase:
+        tuned = METHODS[self.objective].tuned
+        for key in AXES:
+            if (getattr(self, key) is not None) != (key in tuned):
+                raise ValueError(f"{self.objective} {'requires' if key in tuned else 'does not take'} `{key}`")
+        return self
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The tuned settings, in the order in which names and tables show them."""
+        return {key: getattr(self, key) for key in METHODS[self.objective].tuned}
+
+    @property
+    def name(self) -> str:
+        """Name of the setting in run folders, without the seed.
+
+        Example:
+            >>> SweepSetting(objective="ctc-dro", step_size=1e-3, smoothing=0.5).name
+            'ctc-dro-0.001-0.5'
+            >>> SweepSetting(objective="erm").name
+            'erm'
+        """
+        return "-".join([self.objective, *map(_shortest, self.values.values())])
+
+
+if TYPE_CHECKING:
+    SweepSetting = SettingBase
+else:
+    SweepSetting = create_model(
+        "SweepSetting",
+        __base__=SettingBase,
+        __doc__="An objective with the values of its tuned settings.",
+        **{name: (float | None, Field(None, ge=setting.at_least)) for name, setting in TUNED.items()},
+    )
+
+
+class SweepBase(Section):
+    """A sweep. Its other keys list the values to try of each tuned setting."""
+
+    run: Config
+    """Configuration of a run, as for `ctcdro train`. The sweep replaces its seed, and the name, step size and smoothing
+    of its objective."""
+    objectives: tuple[MethodName, ...] = ("erm", "group-dro", "ctc-dro")
+    """Objectives to compare, each with all values of the settings that it takes. `erm` is the baseline."""
+    settings: tuple[SweepSetting, ...] | None = None
+    """Explicit list of settings, instead of all combinations of objectives and values."""
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
+    """Seeds with which every setting is trained. Settings are compared by their means over seeds."""
+    overrides: dict[MethodName, dict[str, Any]] = Field(default_factory=dict)
+    """Keys of `run` that differ for the runs of one objective, e.g. {group-dro: {batches.sampler: group-uniform}}."""
+    profile: Literal["plain", "ml-superb2", "paper"] = "plain"
+    """Scoring profile."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SweepBase:
+        for key in ("objectives", *AXES.values(), "settings", "seeds"):
+            values = getattr(self, key)
+            if values is not None and not values:
+                raise ValueError(f"`{key}` must have at least one value")
+            if values is not None and len(set(values)) < len(values):
+                raise ValueError(f"`{key}` contains a value twice")
+        for objective in self.overrides:
+            self._run(objective)  # reports errors also for objectives that are not tried
+        return self
+
+    def grid(self) -> list[SweepSetting]:
+        """All settings, the objectives in the order given.
+
+        Example:
+            >>> config = parse_sweep({"dataset": "set1"})
+            >>> [setting.name for setting in config.grid()][:5]
+            ['erm', 'group-dro-0.001', 'group-dro-0.0001', 'ctc-dro-0.001-0.1', 'ctc-dro-0.001-0.5']
+        """
+        if self.settings is not None:
+            return list(self.settings)
+        return [
+            SweepSetting(objective=objective, **dict(zip(METHODS[objective].tuned, values, strict=True)))
+            for objective in self.objectives
+            for values in product(*(getattr(self, AXES[key]) for key in METHODS[objective].tuned))
+        ]
+
+    def config(self, setting: SweepSetting, seed: int) -> Config:
+        """The configuration of one run."""
+        run = self._run(setting.objective)
+        objective = run.objective.model_copy(update=setting.values)
+        return run.model_copy(update={"seed": seed, "objective": objective})
+
+    def _run(self, objective: str) -> Config:
+        """The run of an objective, with its overrides and without the settings that it does not take."""
+        source = f"overrides.{objective}"
+        values = self.run.model_dump(mode="json")
+        values["objective"]["name"] = objective
+        for name in all_settings():
+            if not METHODS[objective].takes(name):
+                del values["objective"][name]
+        for key, value in by_key(self.overrides.get(objective, {})):
+            if key in SET_BY_SWEEP:
+                raise ValueError(f"{source}.{key}: the sweep sets this key; use `{SET_BY_SWEEP[key]}`")
+            _put(values, key, value)
+        try:
+            return parse_config(values, source=source)
+        except ValueError as error:
+            raise ValueError(str(error).removesuffix(".")) from error  # the caller adds a period
+
+
+if TYPE_CHECKING:
+    SweepConfig = SweepBase
+else:
+    SweepConfig = create_model(
+        "SweepConfig",
+        __base__=SweepBase,
+        __doc__="A sweep.",
+        **{
+            AXES[name]: (
+                tuple[Annotated[float, Field(gt=0)], ...],
+                Field(PAPER_VALUES.get(name, (setting.default,)), description=f"Values to try. {setting.description}"),
+            )
+            for name, setting in TUNED.items()
+        },
+    )
+
+
+def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
+    """Reads the configuration of a sweep, or of a run, which is swept over the paper's settings.
+
+    Args:
+        path: YAML file.
+        overrides: changes to the file, such as "seeds=[0,1]" or "run.training.epochs=2".
+
+    Raises:
+        ValueError: naming the file and the key.
+    """
+    return parse_sweep(read_values(path), overrides, source=str(path))
+
+
+def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> SweepConfig:
+    """Creates a sweep from keys and values.
+
+    Example:
+        >>> config = parse_sweep({"dataset": "set1"}, ["run.training.epochs=2", "seeds=[0, 1]"])
+        >>> config.step_sizes, config.smoothings, config.seeds, config.run.training.epochs
+        ((0.001, 0.0001), (0.1, 0.5, 1.0), (0, 1), 2)
+        >>> parse_sweep({"run": {"dataset": "set1", "modle": 1}})
+        Traceback (most recent call last):
+        ValueError: configuration: run.modle: unknown key; did you mean model? The keys are dataset, seed, model, ...
+    """
+    is_run = not set(values) & set(SweepConfig.model_fields)
+    return parse_section(SweepConfig, {"run": values} if is_run else values, overrides, source)
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    """Sets a dotted key; creates a section that is missing, such as `model.lora`."""
+    *sections, name = key.split(".")
+    for section in sections:
+        if not isinstance(values.get(section), dict):
+            values[section] = {}
+        values = values[section]
+    values[name] = value
+
+
+def _shortest(number: float) -> str:
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)

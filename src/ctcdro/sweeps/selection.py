@@ -1,0 +1,98 @@
+"""The paper's rule for selecting settings: on the development data, before the test data are decoded."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..runs.folder import RunFolder, read_about
+from ..scoring.scores import read_scores
+from .config import BASELINE, SweepSetting
+
+RULE = "of each objective the largest gain in the CER of the worst language over erm, then the lowest mean CER"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Scores of one run, as in table.json. Rates are fractions."""
+
+    setting: SweepSetting
+    seed: int
+    max_cer: float
+    """CER of the worst language."""
+    worst_lang: str
+    avg_cer: float
+    """Mean CER over languages."""
+    lid: float
+    """Accuracy of language identification, mean over languages."""
+    seconds: float
+    """Training time."""
+
+    def to_record(self) -> dict[str, Any]:
+        """The object to write to table.json."""
+        return {**self.setting.model_dump(), **{key: value for key, value in vars(self).items() if key != "setting"}}
+
+
+def read_row(run: RunFolder, setting: SweepSetting, seed: int, split: str) -> Row:
+    """Reads the scores of a run.
+
+    Raises:
+        ValueError: naming the file, if no language has text to score.
+    """
+    scores = read_scores(run.scores(split))
+    worst, mean_cer, mean_lid = scores.worst("cer"), scores.mean("cer"), scores.mean("lid")
+    if worst is None or mean_cer is None or mean_lid is None:
+        raise ValueError(f"{run.scores(split)}: no language has text to score.")
+    seconds = read_about(run).get("seconds", 0.0)
+    return Row(setting, seed, worst[1], worst[0], mean_cer, mean_lid, seconds)
+
+
+@dataclass(frozen=True)
+class SettingResult:
+    """Development scores of a setting, averaged over its seeds."""
+
+    setting: SweepSetting
+    worst_cer: float
+    mean_cer: float
+
+
+def average(setting: SweepSetting, rows: Sequence[Row]) -> SettingResult:
+    """Averages the rows of a setting."""
+    worst_cer = statistics.fmean(row.max_cer for row in rows)
+    return SettingResult(setting, worst_cer, statistics.fmean(row.avg_cer for row in rows))
+
+
+def select(results: Sequence[SettingResult]) -> list[SettingResult]:
+    """Selects the setting of each objective with the largest gain over the baseline in the CER of the worst language.
+
+    Since the baseline is the same for all, the largest gain is the lowest CER. Ties go to the lowest mean CER, then to
+    the first setting.
+
+    Example:
+        >>> small, large = (SweepSetting(objective="group-dro", step_size=size) for size in (1e-4, 1e-3))
+        >>> results = [SettingResult(SweepSetting(objective="erm"), 0.6, 0.3)]
+        >>> results += [SettingResult(small, 0.5, 0.3), SettingResult(large, 0.5, 0.2)]
+        >>> [result.setting.name for result in select(results)]
+        ['erm', 'group-dro-0.001']
+    """
+    by_objective: dict[str, list[SettingResult]] = {}
+    for result in results:
+        by_objective.setdefault(result.setting.objective, []).append(result)
+    return [min(same, key=lambda result: (result.worst_cer, result.mean_cer)) for same in by_objective.values()]
+
+
+def selection_record(results: Sequence[SettingResult], selected: Sequence[SettingResult]) -> list[dict[str, Any]]:
+    """The settings as written to selected.json: development scores, gain over the baseline, and whether selected."""
+    baseline = next((result.worst_cer for result in results if result.setting.objective == BASELINE), None)
+    return [
+        {
+            **result.setting.model_dump(),
+            "worst_cer": result.worst_cer,
+            "mean_cer": result.mean_cer,
+            "gain": None if baseline is None else baseline - result.worst_cer,
+            "chosen": result in selected,
+        }
+        for result in results
+    ]

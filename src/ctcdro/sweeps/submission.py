@@ -1,0 +1,169 @@
+"""One task as one job on this machine or on Slurm, through submitit.
+
+submitit passes a task to its job as a pickle in the folder of logs; only that job reads it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
+
+from ..runtime.extras import extra
+from ..storage.locks import lock_folder
+
+if TYPE_CHECKING:
+    from submitit import Job
+
+ERROR_FILE = "error.txt"  # the message of a task that failed
+UNLIMITED_MINUTES = 30 * 24 * 60  # submitit requires a limit
+USER_ERRORS = (ValueError, ImportError, OSError, FloatingPointError)  # commands print these without their type
+
+
+class TaskProgress(NamedTuple):
+    """Progress of a task."""
+
+    fraction: float
+    description: str
+
+
+class Task(Protocol):
+    """Work that can be pickled, that knows whether it is done, and that resumes when it is called again."""
+
+    @property
+    def name(self) -> str: ...
+    def __call__(self) -> None: ...
+    def is_done(self) -> bool: ...
+    def progress(self) -> TaskProgress: ...
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """Where jobs run, how many at a time, and with which resources."""
+
+    cluster: Literal["local", "slurm"] = "local"
+    num_jobs: int | None = None
+    """Jobs at a time; by default one per core (or GPU), and on a cluster all."""
+    num_threads: int | None = None
+    """CPU threads per job; by default an equal share of the cores, and 4 on a cluster. Results depend on it in their
+    last bits."""
+    gpu: bool = False
+    """Whether each job gets a GPU; otherwise jobs see none."""
+    minutes: int = 24 * 60
+    """Time limit of a Slurm job; it is then queued again and resumes."""
+    partition: str | None = None
+    """Slurm partition to submit to."""
+    sbatch: Mapping[str, str] = field(default_factory=dict)
+    """Further options of sbatch, such as {"account": "speech"}."""
+
+    def resolve(self, num_tasks: int) -> tuple[int, int]:
+        """The number of jobs at a time, and of threads per job.
+
+        Example:
+            >>> JobOptions("slurm").resolve(num_tasks=9), JobOptions(num_jobs=1, num_threads=2).resolve(num_tasks=9)
+            ((9, 4), (1, 2))
+        """
+        if self.cluster == "slurm":
+            return self.num_jobs or max(1, num_tasks), self.num_threads or 4
+        num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        num_jobs = self.num_jobs or (len(visible_gpus()) if self.gpu else num_cores) or 1
+        return num_jobs, self.num_threads or max(1, num_cores // num_jobs)
+
+
+def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device: str | None) -> Job[None]:
+    """Submits a task.
+
+    Raises:
+        ImportError: without submitit.
+        ValueError: if Slurm is missing or rejects the job.
+    """
+    with extra("sweep", "A sweep"):
+        import submitit
+    logging.getLogger("submitit").setLevel(logging.ERROR)
+    folder = logs.absolute() / task.name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ERROR_FILE).unlink(missing_ok=True)
+    is_slurm = options.cluster == "slurm"
+    try:
+        executor = submitit.AutoExecutor(folder, cluster=options.cluster, slurm_max_num_timeout=1000)
+    except RuntimeError as error:
+        raise ValueError(f"Cannot submit {task.name} to Slurm: {error}") from error
+    executor.update_parameters(
+        name=task.name,
+        timeout_min=options.minutes if is_slurm else UNLIMITED_MINUTES,
+        cpus_per_task=num_threads,
+        gpus_per_node=1 if options.gpu and is_slurm else None,
+        slurm_partition=options.partition,
+        slurm_additional_parameters=dict(options.sbatch) or None,
+    )
+    # Jobs must not receive signals of the terminal: submitit would turn Ctrl-C into a SIGKILL for them.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
+    try:
+        return executor.submit(JobProcess(task, str(folder), num_threads, device))
+    except RuntimeError as error:  # from sbatch
+        raise ValueError(f"Cannot submit {task.name}: {error}") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@dataclass(frozen=True)
+class JobProcess:
+    """What runs in the process of a job: the task, with its threads and device, under its lock."""
+
+    task: Task
+    folder: str
+    """Folder of the logs and the lock of the task."""
+    num_threads: int
+    device: str | None
+
+    def __call__(self) -> None:
+        requeue = signal.getsignal(signal.SIGUSR2)  # submitit's handler; it also ends the process
+        is_preempted = False
+
+        def preempt(*_: Any) -> None:
+            nonlocal is_preempted
+            is_preempted = True
+            signal.raise_signal(signal.SIGTERM)  # training first writes a checkpoint
+
+        signal.signal(signal.SIGUSR2, preempt)
+        signal.signal(signal.SIGTERM, interrupt)
+        try:
+            if self.device is not None:
+                os.environ["CUDA_VISIBLE_DEVICES"] = self.device
+            os.environ["OMP_NUM_THREADS"] = str(self.num_threads)  # torch reads it when it is imported
+            with lock_folder(self.folder, wait=True):  # a job may have outlived the command that started it
+                if not self.task.is_done():
+                    self.task()
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may be sent again
+            if is_preempted and callable(requeue):
+                requeue(signal.SIGUSR2, None)
+            raise SystemExit(f"{self.task.name}: stopped") from None
+        except Exception as error:
+            message = str(error) if isinstance(error, USER_ERRORS) else f"{type(error).__name__}: {error}"
+            Path(self.folder, ERROR_FILE).write_text(message, encoding="utf-8")
+            raise
+
+    def checkpoint(self) -> Any:
+        """What submitit queues again: the same job, which resumes."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+def interrupt(number: int, frame: Any) -> NoReturn:
+    """A signal handler that does what Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def visible_gpus() -> list[str]:
+    """Numbers or names of the GPUs that this process sees."""
+    import torch
+
+    num_gpus = torch.cuda.device_count()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[:num_gpus] if visible else [str(number) for number in range(num_gpus)]
