@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ctcdro.cli.score import score, print_scores
+from ctcdro.cli.score import print_scores, score
 from ctcdro.scoring.scores import Scores
 from ctcdro.scoring.scores import score as score_records
 from ctcdro.scoring.transcripts import Prediction, write_predictions
@@ -133,7 +133,7 @@ def test_the_worst_fifteen_are_shown_of_more(tmp_path):
 def test_what_is_wrong_names_file_and_line(folder):
     done = run(folder / "text", folder / "second.jsonl")
     assert isinstance(done.exception, ValueError)
-    assert str(done.exception).startswith(f"{folder / 'text'}:2: id 'a2', which no hypothesis has.")
+    assert str(done.exception).startswith(f"{folder / 'text'}:2: id 'a2' has no hypothesis.")
 
 
 def test_the_same_file_twice_differs_by_nothing(folder):

@@ -11,7 +11,7 @@ from ctcdro.report import plotly_figures as figures
 from ctcdro.report.plot_data import cer_bars, confusion_matrix, thin_out
 from ctcdro.report.read_runs import WeightHistory, read_runs
 from ctcdro.report.study import make_study
-from ctcdro.scoring.significance import confidence_intervals
+from ctcdro.scoring.intervals import confidence_intervals
 
 
 @pytest.fixture(scope="module")

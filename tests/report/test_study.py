@@ -6,7 +6,8 @@ from tones import write_dataset
 
 from ctcdro.report.read_runs import read_runs
 from ctcdro.report.study import compare_runs, compare_seeds, make_study
-from ctcdro.scoring.significance import compare, paired_t_test
+from ctcdro.scoring.comparisons import compare
+from ctcdro.scoring.seeds import paired_t_test
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from ctcdro.report.tables import results
 from ctcdro.report.tables.comparisons import best_language_table, paper_tables, seeds_table, significance_table
 from ctcdro.report.tables.results import confusion_table, details_table, language_tables, results_table, runs_table
 from ctcdro.report.tables.training import differences_table, settings_table, time_table
-from ctcdro.scoring.significance import confidence_intervals
+from ctcdro.scoring.intervals import confidence_intervals
 from ctcdro.scoring.transcripts import Prediction
 from ctcdro.sweeps.sweep import _figures
 

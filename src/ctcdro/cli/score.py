@@ -14,8 +14,10 @@ import typer
 from ..scoring.formatting import format_percent
 
 if TYPE_CHECKING:
+    from ..scoring.comparisons import Difference
+    from ..scoring.intervals import Interval, Uncertainty
     from ..scoring.scores import Counts, Scores
-    from ..scoring.significance import Difference, Interval, TTest, Uncertainty
+    from ..scoring.seeds import TTest
     from ..scoring.transcripts import Transcript
 
 FEW_UTTERANCES = 20
@@ -90,8 +92,8 @@ class SystemComparison:
 
 
 def _score_file(path: Path, references: Sequence[Transcript], missing_as_empty: bool, profile: str) -> ScoredSystem:
+    from ..scoring.intervals import confidence_intervals
     from ..scoring.scores import count
-    from ..scoring.significance import confidence_intervals
     from ..scoring.transcripts import match, read_hypotheses
 
     counts = count(match(references, read_hypotheses(path), missing_as_empty), profile)
@@ -99,7 +101,8 @@ def _score_file(path: Path, references: Sequence[Transcript], missing_as_empty: 
 
 
 def _compare(first: ScoredSystem, second: ScoredSystem) -> SystemComparison:
-    from ..scoring.significance import compare, paired_t_test
+    from ..scoring.comparisons import compare
+    from ..scoring.seeds import paired_t_test
 
     ours, theirs = (list(system.scores.rates("cer").values()) for system in (first, second))
     test = paired_t_test(ours, theirs) if len(ours) > 1 else None

@@ -29,7 +29,8 @@ with extra("train", "Evaluation"):
     from ..models.feature_cache import FeatureCache, speech_dataset
     from ..models.recognizer import Recognizer, RecognizerOutput, load
     from ..runs.config import read_config
-    from ..scoring.scores import PROFILES, Scores, score
+    from ..scoring.profiles import PROFILES
+    from ..scoring.scores import Scores, score
     from ..speech.audio import AudioError, read_audio
     from .beam_search import BeamSearch
     from .decode import decode, recognized

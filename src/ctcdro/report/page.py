@@ -25,7 +25,7 @@ with extra("report", "The report"):
 
 from .. import __version__
 from ..runtime.progress import Track, untracked
-from ..scoring.significance import confidence_intervals
+from ..scoring.intervals import confidence_intervals
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
 from .plot_data import cer_bars, confusion_matrix

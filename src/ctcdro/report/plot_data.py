@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..scoring.intervals import Interval, Uncertainty
 from ..scoring.scores import NO_LANGUAGE
-from ..scoring.significance import Interval, Uncertainty
 from .read_runs import WeightHistory
 from .study import MethodRuns
 

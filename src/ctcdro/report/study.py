@@ -9,7 +9,6 @@ paired t-test, which shows the variation over training runs.
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.config import by_key
-from ..scoring.significance import Difference, OverRuns, TTest, Uncertainty, compare, over_runs, paired_t_test
+from ..scoring.comparisons import Difference, compare
+from ..scoring.intervals import Uncertainty
+from ..scoring.seeds import RunMean, TTest, mean_over_runs, over_runs, paired_t_test
 from .read_runs import Dataset, RunResult
 
 OBJECTIVES = {
@@ -68,20 +69,15 @@ class MethodRuns:
     def smoothing(self) -> float | None:
         return self.first.config.objective.smoothing if self.objective == "ctc-dro" else None
 
-    def over_runs(self) -> dict[str, OverRuns]:
+    def over_runs(self) -> dict[str, RunMean]:
         """Mean and deviation of the figures of `Scores.summary`."""
         return over_runs([run.scores for run in self.runs])
 
-    def rates(self, rate: str) -> dict[str, OverRuns]:
+    def rates(self, rate: str) -> dict[str, RunMean]:
         """Mean and deviation of a rate of each language."""
-        found = {}
-        for language in self.first.scores.languages:
-            values = [run.scores.rates(rate).get(language) for run in self.runs]
-            there = [value for value in values if value is not None]
-            if there and len(there) == len(values):
-                deviation = statistics.stdev(there) if len(there) > 1 else None
-                found[language] = OverRuns(statistics.fmean(there), deviation, len(there))
-        return found
+        rates = [run.scores.rates(rate) for run in self.runs]
+        means = {name: mean_over_runs([of_run.get(name) for of_run in rates]) for name in self.first.scores.languages}
+        return {name: mean for name, mean in means.items() if mean is not None}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 
-from ..scoring.scores import PROFILES, Integers
+from ..scoring.edits import Integers
+from ..scoring.profiles import PROFILES
 from ..speech.utterance import Utterance
 from .read_runs import RunResult
 from .study import Study

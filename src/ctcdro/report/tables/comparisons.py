@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...scoring.comparisons import Difference
 from ...scoring.scores import Scores
-from ...scoring.significance import Difference, TTest
+from ...scoring.seeds import TTest
 from ..paper_results import SOURCES, PaperResult, paper_results
 from ..study import OBJECTIVES, MethodRuns, RunComparison, SeedComparison, Study
 from ..table import Cell, Column, Item, Table, p_value_column, percent

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ...scoring.significance import Difference, Interval, OverRuns, TTest, Uncertainty
+from ...scoring.intervals import Interval, Uncertainty
+from ...scoring.seeds import RunMean
 from ..plot_data import ConfusionMatrix
 from ..read_runs import RunResult
 from ..study import MethodRuns, Study, slugs
@@ -22,11 +23,11 @@ MAX_LANGUAGE_COLUMNS = 8
 """A table of more languages has them as rows, as in the paper."""
 
 
-def over_runs_cell(found: OverRuns | None, note: str = "", is_worst: bool = False) -> Cell:
+def over_runs_cell(found: RunMean | None, note: str = "", is_worst: bool = False) -> Cell:
     return Cell(None) if found is None else percent(found.mean, found.deviation, note=note, is_worst=is_worst)
 
 
-def interval_cell(found: Interval | Difference | TTest | None, note: str = "") -> Cell:
+def interval_cell(found: Interval | None, note: str = "") -> Cell:
     return Cell(None) if found is None else percent(found.value, interval=(found.low, found.high), note=note)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...scoring.comparisons import Difference
+from ...scoring.intervals import Interval, Uncertainty
 from ...scoring.scores import RATES, WORST_LANGUAGES, Scores
-from ...scoring.significance import Difference, Interval, Uncertainty
 from ..table import Cell, Column, Table, p_value_column, percent
 
 
