@@ -109,7 +109,7 @@ def test_profiles_differ(folder, profile, cer):
 def test_predictions_are_reference_and_hypothesis_in_one(tmp_path):
     write_predictions(tmp_path / "test.jsonl", [Prediction("a", "ces", "ahoj", None, "ahoi")])
     done = run(tmp_path / "test.jsonl", tmp_path / "test.jsonl", "-o", tmp_path / "scores.json")
-    assert "No hypothesis names a language, so LID is 0." in done.stdout
+    assert "No hypothesis has a language, so LID is 0." in done.stdout
     assert f"Scores: {tmp_path / 'scores.json'}" in done.stdout
     assert json.loads((tmp_path / "scores.json").read_text())["languages"]["ces"]["cer"] == 0.25
 

@@ -63,7 +63,7 @@ def test_it_leaves_runs_a_table_and_a_page(story):
 
 
 def test_it_prints_the_table_and_says_that_speech_is_synthetic(story):
-    for shown in ("baseline", "group DRO", "CTC-DRO", "Max CER", "Avg CER", "LID", "On synthetic speech"):
+    for shown in ("Baseline (ERM)", "Group DRO", "CTC-DRO", "worst CER", "mean CER", "LID", "On synthetic speech"):
         assert shown in story.whole.stdout
     assert f"Page: {story.folder / 'report.html'}" in story.whole.stdout
 

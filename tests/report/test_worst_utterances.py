@@ -59,9 +59,9 @@ def test_the_worst_utterance_comes_first_with_what_each_method_made_of_it(study)
     study, longest = study
     [[first, *_]] = worst_utterances(study, num_worst=3)
     assert (first.id, first.text) == (longest.id, longest.text)
-    assert [one.label for one in first.recognized] == ["ERM", "CTC-DRO"]
-    assert first.cer == first.recognized[0].cer == 1.0
-    assert "".join(one.hypothesis for one in first.recognized[0].alignment) == "zz"
+    assert [one.label for one in first.hypotheses] == ["Baseline (ERM)", "CTC-DRO"]
+    assert first.cer == first.hypotheses[0].cer == 1.0
+    assert "".join(one.hypothesis for one in first.hypotheses[0].alignment) == "zz"
 
 
 def test_no_more_are_shown_than_asked_for(study):

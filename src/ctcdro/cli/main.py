@@ -81,7 +81,7 @@ def check(
     else:
         check_shown(found, max_shown)
     if figure is not None:
-        from ..report.plots import draw_lengths
+        from ..report.figures import draw_lengths
 
         draw_lengths(found.durations, figure)
         typer.echo(f"Lengths: {figure}", err=True)

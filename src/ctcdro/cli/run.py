@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from ..runtime.extras import extra
+from ..scoring.formatting import format_percent
 
 if TYPE_CHECKING:
     from ..decoding.beam_search import BeamSearch
@@ -211,7 +212,7 @@ class _TrainingShown:
             best = ", the best so far" if record["is_best"] else ""
             self._bar.console.print(
                 f"epoch {record['epoch']}: dev loss {record['dev_loss']:.2f}, worst {record['worst_language']} "
-                f"{record['worst_cer']:.1%} CER{best}",
+                f"{format_percent(record['worst_cer'])} % CER{best}",
                 highlight=False,
                 markup=False,
             )

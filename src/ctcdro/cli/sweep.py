@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -12,25 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..runtime.extras import extra
-from ..scoring.formatting import format_percent
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
-    from rich.table import Table
 
+    from ..report.table import Table
     from ..sweeps.jobs import Failure, State
     from ..sweeps.sweep import Row
 
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", help="Runs at a time; by default one a core, on a cluster all.", min=1)
 ]
-
-TYPES = {
-    "erm": "baseline",
-    "group-dro": "group DRO",
-    "ctc-dro-unsmoothed": "CTC-DRO, no smoothing",
-    "ctc-dro": "CTC-DRO",
-}
 
 
 class Cluster(StrEnum):
@@ -127,34 +118,36 @@ def table_shown(rows: Sequence[Row]) -> None:
     """The paper's table: objectives with what was chosen for them, on the test data."""
     from .console import results
 
-    results.print(sweep_table(rows))
+    results.print(sweep_table(rows).to_rich())
     several = len({row.seed for row in rows}) > 1
-    results.print(f"In per cent, on test{'; mean ± deviation over seeds' if several else ''}")
+    results.print(f"Rates on test in percent{'; mean ± standard deviation over seeds' if several else ''}")
 
 
 def sweep_table(rows: Sequence[Row]) -> Table:
-    """A line for each setting; rows of several seeds are averaged."""
-    from rich.table import Table
+    """One row per setting; rates are means over seeds."""
+    from ..objectives.methods import METHODS
+    from ..report.table import Cell, Column, Table, percent
+    from ..scoring.seeds import mean_over_runs
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("type", no_wrap=True)
-    for name in ("step size", "smoothing", "Max CER", "", "Avg CER", "LID"):
-        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    for setting in dict.fromkeys((row.objective, row.step_size, row.smoothing) for row in rows):
-        seeds = [row for row in rows if (row.objective, row.step_size, row.smoothing) == setting]
-        table.add_row(
-            TYPES[setting[0]],
-            *("" if value is None else f"{value:g}" for value in setting[1:]),
-            _percent([row.max_cer for row in seeds]),
-            f"({', '.join(sorted({row.worst_lang for row in seeds}))})",
-            _percent([row.avg_cer for row in seeds]),
-            _percent([row.lid for row in seeds]),
-        )
-    return table
+    def mean(rates: Sequence[float], note: str = "") -> Cell:
+        over_seeds = mean_over_runs(rates)
+        return Cell(None) if over_seeds is None else percent(over_seeds.mean, over_seeds.deviation, note=note)
 
+    def worst(seeds: Sequence[Row]) -> Cell:
+        return mean([row.max_cer for row in seeds], ", ".join(sorted({row.worst_lang for row in seeds})))
 
-def _percent(rates: Sequence[float]) -> str:
-    return format_percent(statistics.fmean(rates), statistics.stdev(rates) if len(rates) > 1 else None)
+    settings: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        settings.setdefault((row.objective, row.step_size, row.smoothing), []).append(row)
+    columns: list[Column[list[Row]]] = [
+        Column("method", lambda seeds: METHODS[seeds[0].objective].title),
+        Column("step size", lambda seeds: "" if seeds[0].step_size is None else f"{seeds[0].step_size:g}"),
+        Column("smoothing", lambda seeds: "" if seeds[0].smoothing is None else f"{seeds[0].smoothing:g}"),
+        Column("worst CER", worst, "lower"),
+        Column("mean CER", lambda seeds: mean([row.avg_cer for row in seeds]), "lower"),
+        Column("LID", lambda seeds: mean([row.lid for row in seeds]), "higher"),
+    ]
+    return Table.of("sweep", "", columns, settings.values())
 
 
 def _options(given: Sequence[str]) -> dict[str, str]:

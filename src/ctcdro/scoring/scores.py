@@ -31,6 +31,9 @@ NO_LANGUAGE = "none"
 WORST_LANGUAGES = 15
 """Number of worst languages that the ML-SUPERB 2.0 challenge averages over."""
 
+FEW_UTTERANCES = 20
+"""Intervals of languages with fewer test utterances are only rough."""
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -200,6 +203,11 @@ class Scores:
         ranked = self._from_worst(name)
         languages = [language for language, rate in ranked if rate == ranked[0][1]]
         return ", ".join(languages) if len(languages) <= 3 else f"{len(languages)} languages tied"
+
+    @property
+    def small_languages(self) -> list[str]:
+        """Languages whose intervals are only rough, because they have few utterances."""
+        return [name for name, scores in self.languages.items() if scores.num_utterances < FEW_UTTERANCES]
 
     @property
     def is_empty(self) -> bool:

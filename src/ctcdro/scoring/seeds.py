@@ -81,3 +81,9 @@ def paired_t_test(first: Sequence[float], second: Sequence[float], confidence: f
     t = mean / error if error else None if mean else 0.0
     p_value = 0.0 if t is None else 2 * float(student_cdf(degrees, -abs(t)))
     return TTest(mean, mean - reach, mean + reach, t, degrees, p_value)
+
+
+def t_test_over_languages(first: Scores, second: Scores) -> TTest | None:
+    """The paired t-test of the CER that treats languages as a random sample; None for a single language."""
+    rates = [list(scores.rates("cer").values()) for scores in (first, second)]
+    return paired_t_test(*rates) if len(rates[0]) > 1 else None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...objectives.methods import METHODS
 from ...scoring.comparisons import Difference
 from ...scoring.scores import Scores
 from ...scoring.seeds import TTest
+from ..against_baseline import RunComparison, SeedComparison
 from ..paper_results import SOURCES, PaperResult, paper_results
-from ..study import OBJECTIVES, MethodRuns, RunComparison, SeedComparison, Study
-from ..table import Cell, Column, Item, Table, p_value_column, percent
-from .results import SUMMARY_COLUMNS, cer_column, format_setting, interval_cell
+from ..study import MethodRuns, Study, format_setting
+from ..table import Cell, Column, Item, Table, interval_cell, p_value_column, percent
+from .results import SUMMARY_COLUMNS, cer_column
 
 FIGURES = {"worst_cer": "worst CER", "mean_cer": "mean CER", "best_cer": "best CER", "mean_lid": "LID"}
 """Titles of the names in `Scores.summary`."""
@@ -22,11 +24,10 @@ def _difference_columns(
 ) -> list[Column[Item]]:
     """A difference with its interval, and its p-value."""
 
-    def p_value(item: Item) -> float | None:
-        found = difference(item)
-        return None if found is None else found.p_value
-
-    return [Column(name, lambda item: interval_cell(difference(item)), signed=True), p_value_column(p_name, p_value)]
+    return [
+        Column(name, lambda item: interval_cell(difference(item)), signed=True),
+        p_value_column(p_name, lambda item: found.p_value if (found := difference(item)) else None),
+    ]
 
 
 def significance_table(study: Study, comparisons: Sequence[RunComparison]) -> Table:
@@ -37,7 +38,7 @@ def significance_table(study: Study, comparisons: Sequence[RunComparison]) -> Ta
         return Cell(study.label(comparison.against), note="another seed" if is_other_seed else "")
 
     def summary(figure: str) -> Callable[[RunComparison], Difference | None]:
-        return lambda comparison: comparison.found.summary.get(figure)
+        return lambda comparison: comparison.differences.summary.get(figure)
 
     columns: list[Column[RunComparison]] = [
         Column("run", lambda comparison: study.label(comparison.run)),
@@ -45,7 +46,7 @@ def significance_table(study: Study, comparisons: Sequence[RunComparison]) -> Ta
     ]
     for figure in ("worst_cer", "mean_cer", "mean_lid"):
         columns += _difference_columns(f"Δ {FIGURES[figure]}", summary(figure), f"p {FIGURES[figure]}")
-    columns += _difference_columns("Δ over languages", lambda one: one.over_languages, "p over languages")
+    columns += _difference_columns("Δ over languages", lambda comparison: comparison.over_languages, "p over languages")
     caption = (
         "Δ: runs minus the baseline on the same utterances, in points, with 95 % intervals and p-values over "
         "test utterances. Over languages: a paired t-test of the CER that treats languages as a random sample."
@@ -85,18 +86,18 @@ def _seeds_note(comparison: SeedComparison) -> str:
 
 
 def best_language_table(study: Study, comparisons: Sequence[RunComparison]) -> Table:
-    """Whether the language that is recognized best gets worse."""
+    """The effect on the language that is recognized best."""
 
     def best(scores: Scores) -> Cell:
-        found = scores.best()
-        return percent(found[1], note=found[0]) if found else Cell(None)
+        language, rate = scores.best() or ("", None)
+        return percent(rate, note=language)
 
     columns: list[Column[RunComparison]] = [
         Column("run", lambda comparison: study.label(comparison.run)),
         Column("baseline", lambda comparison: study.label(comparison.against)),
         Column("best CER", lambda comparison: best(comparison.run.scores), "lower"),
         Column("baseline's best CER", lambda comparison: best(comparison.against.scores), "lower"),
-        *_difference_columns("difference", lambda comparison: comparison.found.summary.get("best_cer"), "p"),
+        *_difference_columns("difference", lambda comparison: comparison.differences.summary.get("best_cer"), "p"),
     ]
     caption = (
         "CER of the language that a run recognizes best (in parentheses), in percent, and that of the baseline; "
@@ -145,7 +146,6 @@ def _paper_table(set_name: str, methods: Sequence[MethodRuns]) -> Table:
         *(_rate_column(column) for column in rates),
     ]
     rows = [*(_our_row(method, rates) for method in methods), *map(_published_row, published.values())]
-    order = [*OBJECTIVES, *(row.objective for row in rows)]
     profiles = sorted({method.first.scores.profile for method in methods})
     caption = (
         f"The paper's {set_name}: these runs, and what the paper reports ({SOURCES[set_name]}), in percent. "
@@ -154,7 +154,7 @@ def _paper_table(set_name: str, methods: Sequence[MethodRuns]) -> Table:
         + ("." if profiles == ["paper"] else "; the authors' scoring is profile paper, so numbers differ somewhat.")
         + " LID of these runs is the mean over languages; the authors' scripts count all utterances."
     )
-    rows.sort(key=lambda row: order.index(row.objective))
+    rows.sort(key=lambda row: list(METHODS).index(row.objective))
     return Table.of(f"paper-{set_name}", caption, columns, rows)
 
 
@@ -163,13 +163,14 @@ def _rate_column(column: Column[MethodRuns]) -> Column[_PaperRow]:
 
 
 def _our_row(method: MethodRuns, rates: Sequence[Column[MethodRuns]]) -> _PaperRow:
-    model, cells = method.first.model_name, {column.name: column.make_cell(method) for column in rates}
-    return _PaperRow(method.objective, method.name, "these runs", model, method.step_size, method.smoothing, cells)
+    cells = {column.name: column.make_cell(method) for column in rates}
+    settings = method.setting("step_size"), method.setting("smoothing")
+    return _PaperRow(method.objective, method.name, "these runs", method.first.model_name, *settings, cells)
 
 
 def _published_row(result: PaperResult) -> _PaperRow:
     language, worst = result.worst
-    cells = {"worst CER": Cell(worst, note=language), "mean CER": Cell(result.average), "LID": Cell(result.lid)}
+    cells = {"worst CER": Cell(worst, note=language), "mean CER": Cell(result.mean), "LID": Cell(result.lid)}
     cells |= {name: Cell(rate, is_worst=name == language) for name, rate in result.cer.items()}
-    title = OBJECTIVES[result.objective]
+    title = METHODS[result.objective].title
     return _PaperRow(result.objective, title, "the paper", result.model, result.step_size, result.smoothing, cells)
