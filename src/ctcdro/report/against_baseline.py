@@ -56,7 +56,7 @@ def compare_seeds(study: Study) -> list[SeedComparison]:
         seeds = sorted(set(first) & set(second))
         for figure in ("worst_cer", "mean_cer", "best_cer", "mean_lid"):
             values = [[runs[seed].scores.summary()[figure] for seed in seeds] for runs in (first, second)]
-            known = [[value for value in of_method if value is not None] for of_method in values]
-            if len(seeds) > 1 and known == values:
-                comparisons.append(SeedComparison(method, baseline, figure, seeds, paired_t_test(*known)))
+            before, after = ([value for value in of_method if value is not None] for of_method in values)
+            if len(seeds) > 1 and [before, after] == values:
+                comparisons.append(SeedComparison(method, baseline, figure, seeds, paired_t_test(before, after)))
     return comparisons

@@ -37,7 +37,7 @@ from .tables.comparisons import best_language_table, paper_tables, seeds_table, 
 from .tables.datasets import statistics_table
 from .tables.results import Intervals, confusion_table, details_table, language_tables, results_table, runs_table
 from .tables.training import differences_table, settings_table, time_table, weights_table
-from .worst_utterances import WorstUtterance, worst_utterances
+from .worst_utterances import worst_utterances
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def write_report(
     )
     environment.filters |= {"source_hash": _source_hash, "percent": lambda rate: format_percent(rate, decimals=0)}
     page = environment.get_template("page.html.jinja").render(
-        **content, worst=_worst(study, num_worst, audio), num_skipped=loaded.num_skipped, version=__version__
+        **content, worst=worst_utterances(study, num_worst, audio), num_skipped=loaded.num_skipped, version=__version__
     )
     with atomic_write(out) as file:
         file.write(page)
@@ -113,7 +113,6 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
     return {
         "study": study,
         "split": study.runs[0].split,
-        "tests": _tests(study),
         "synthetic": [dataset.name for dataset in datasets if dataset.is_synthetic],
         "few": sorted({language for run in study.runs for language in run.scores.small_languages}),
         "few_utterances": FEW_UTTERANCES,
@@ -139,42 +138,6 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "differences": different if len(different.columns) > 1 else None,
         "settings": settings_table(study),
     }
-
-
-@dataclass(frozen=True)
-class TestData:
-    """The test data of one or more methods."""
-
-    name: str
-    num_languages: int
-    num_utterances: int
-    num_characters: int
-    profile: str
-    baselines: list[str]
-
-
-def _tests(study: Study) -> list[TestData]:
-    tests = []
-    for methods in study.test_sets:
-        scores = methods[0].first.scores
-        baselines = [study.baselines[method.name].name for method in methods if method.name in study.baselines]
-        tests.append(
-            TestData(
-                methods[0].first.data_name,
-                len(scores.languages),
-                scores.together.num_utterances,
-                scores.together.characters.reference,
-                scores.profile,
-                list(dict.fromkeys(baselines)),
-            )
-        )
-    return tests
-
-
-def _worst(study: Study, num_worst: int, audio: bool) -> list[tuple[str, list[WorstUtterance]]]:
-    """The worst utterances by the name of the test set, without test sets that have none."""
-    groups = zip(study.test_sets, worst_utterances(study, num_worst, audio), strict=True)
-    return [(methods[0].first.data_name, utterances) for methods, utterances in groups if utterances]
 
 
 def _cer_figures(study: Study, intervals: Intervals) -> list[ReportFigure]:

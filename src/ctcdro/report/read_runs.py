@@ -212,9 +212,9 @@ def _read_weights(folder: RunFolder) -> WeightHistory:
     steps: list[int] = []
     groups: dict[str, list[float]] = {}
     for number, record in enumerate(read_log(folder.group_weights), start=1):
-        weights = record.get("weights")
-        is_valid = weights and isinstance(weights, dict) and all(map(is_number, weights.values()))
-        if not (is_valid and is_number(record.get("step")) and weights.keys() == (groups or weights).keys()):
+        weights: Any = record.get("weights")
+        is_valid = isinstance(weights, dict) and weights and all(map(is_number, weights.values()))
+        if not is_valid or not is_number(record.get("step")) or weights.keys() != (groups or weights).keys():
             expected = f"a step and weights of {', '.join(groups)}" if groups else "a step and weights"
             raise ValueError(f"{folder.group_weights}:{number}: expected {expected}; got {record!r:.60}.")
         steps.append(record["step"])

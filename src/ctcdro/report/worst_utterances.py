@@ -38,15 +38,6 @@ class AlignedPair:
 
 
 @dataclass(frozen=True)
-class Clip:
-    """Audio as a data URL."""
-
-    address: str
-    seconds: float
-    is_cut: bool
-
-
-@dataclass(frozen=True)
 class Hypothesis:
     """The hypothesis of a run for an utterance."""
 
@@ -61,14 +52,16 @@ class Hypothesis:
 class WorstUtterance:
     """An utterance with a high CER."""
 
+    data_name: str
     id: str
     language: str
     text: str
     cer: float
     """The mean over all runs."""
     hypotheses: list[Hypothesis]
-    clip: Clip | None
-    why_no_clip: str
+    audio: str
+    """A data URL; empty without audio."""
+    audio_note: str
 
 
 def worst_utterances(study: Study, num_worst: int = 5, with_audio: bool = True) -> list[list[WorstUtterance]]:
@@ -100,9 +93,9 @@ def _medians(lengths: Integers, languages: Integers) -> npt.NDArray[np.float64]:
 
 def _worst(index: int, cer: float, study: Study, runs: Sequence[RunResult], with_audio: bool) -> WorstUtterance:
     first = runs[0].predictions[index]
-    clip, why_not = _clip_of(first.id, runs) if with_audio else (None, "")
+    audio = _audio_of(first.id, runs) if with_audio else ("", "")
     hypotheses = [_hypothesis(index, run, study.label(run)) for run in runs]
-    return WorstUtterance(first.id, first.lang, first.text, cer, hypotheses, clip, why_not)
+    return WorstUtterance(runs[0].data_name, first.id, first.lang, first.text, cer, hypotheses, *audio)
 
 
 def _hypothesis(index: int, run: RunResult, label: str) -> Hypothesis:
@@ -151,21 +144,23 @@ def letters(text: str) -> list[str]:
     return split
 
 
-def _clip_of(utterance_id: str, runs: Sequence[RunResult]) -> tuple[Clip | None, str]:
+def _audio_of(utterance_id: str, runs: Sequence[RunResult]) -> tuple[str, str]:
+    """A data URL and a note."""
+    from ..speech.audio import AudioError
+
     utterances = (run.dataset.utterances.get(utterance_id) for run in runs)
     utterance = next((utterance for utterance in utterances if utterance is not None), None)
     if utterance is None:
-        return None, "The audio is not available: the dataset has been moved or changed."
-    from ..speech.audio import AudioError
-
+        return "", "The audio is not available: the dataset has been moved or changed."
     try:
-        return make_clip(utterance), ""
+        is_cut = utterance.duration > MOST_SECONDS
+        return make_clip(utterance), f"The beginning of {utterance.duration:.0f} s." if is_cut else ""
     except AudioError as error:
-        return None, f"The audio cannot be read: {error}"
+        return "", f"The audio cannot be read: {error}"
 
 
-def make_clip(utterance: Utterance) -> Clip:
-    """The audio of an utterance, or its beginning.
+def make_clip(utterance: Utterance) -> str:
+    """The audio of an utterance, or its beginning, as a data URL.
 
     Raises:
         AudioError: if it cannot be read.
@@ -174,10 +169,7 @@ def make_clip(utterance: Utterance) -> Clip:
 
     from ..speech.audio import SAMPLE_RATE, read_audio
 
-    samples = read_audio(utterance.audio_filepath, utterance.offset, utterance.duration)
-    is_cut = len(samples) > MOST_SECONDS * SAMPLE_RATE
-    samples = np.clip(samples[: int(MOST_SECONDS * SAMPLE_RATE)], -1.0, 1.0)
+    samples = read_audio(utterance.audio_filepath, utterance.offset, min(utterance.duration, MOST_SECONDS))
     file = io.BytesIO()
-    soundfile.write(file, samples, SAMPLE_RATE, format="MP3", subtype="MPEG_LAYER_III")
-    encoded = base64.b64encode(file.getvalue()).decode("ascii")
-    return Clip(f"data:audio/mpeg;base64,{encoded}", utterance.duration, is_cut)
+    soundfile.write(file, np.clip(samples, -1.0, 1.0), SAMPLE_RATE, format="MP3", subtype="MPEG_LAYER_III")
+    return f"data:audio/mpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"

@@ -65,14 +65,15 @@ def compare(first: Counts, second: Counts, confidence: float = 0.95) -> Uncertai
         for language, *parts in zip(rate.languages, *columns, strict=True):
             languages[language][name] = Difference(*map(float, parts))
         for figure, sign in directions(name).items():
-            own = [sign * float((sign * estimate.value).max()) for estimate in (before, after)]
+            first_rate, second_rate = (sign * float((sign * system.value).max()) for system in rate.systems)
             *limits, p_value = _highest_difference(before * sign, after * sign, rate.each * sign, confidence, name)
             low, high = sorted(sign * limit for limit in limits)
-            summary[f"{figure}_{name}"] = Difference(own[1] - own[0], low, high, *own, p_value)
+            difference = second_rate - first_rate
+            summary[f"{figure}_{name}"] = Difference(difference, low, high, first_rate, second_rate, p_value)
         for figure, estimate in (("mean", rate.mean), ("overall", rate.overall)):
-            own = [float(system.value @ rate.weights[figure]) for system in (before, after)]
-            parts = (estimate.value, *estimate.limits(tail), *own, estimate.p_value())
-            summary[f"{figure}_{name}"] = Difference(*map(float, parts))
+            rates = (system.value @ rate.weights[figure] for system in rate.systems)
+            values = (estimate.value, *estimate.limits(tail), *rates, estimate.p_value())
+            summary[f"{figure}_{name}"] = Difference(*map(float, values))
     return Uncertainty(confidence, summary, languages)
 
 

@@ -85,5 +85,5 @@ def paired_t_test(first: Sequence[float], second: Sequence[float], confidence: f
 
 def t_test_over_languages(first: Scores, second: Scores) -> TTest | None:
     """The paired t-test of the CER that treats languages as a random sample; None for a single language."""
-    rates = [list(scores.rates("cer").values()) for scores in (first, second)]
-    return paired_t_test(*rates) if len(rates[0]) > 1 else None
+    before, after = (list(scores.rates("cer").values()) for scores in (first, second))
+    return paired_t_test(before, after) if len(before) > 1 else None

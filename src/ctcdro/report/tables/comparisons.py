@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from ...objectives.methods import METHODS
 from ...scoring.comparisons import Difference
 from ...scoring.scores import Scores
 from ...scoring.seeds import TTest
 from ..against_baseline import RunComparison, SeedComparison
-from ..paper_results import SOURCES, PaperResult, paper_results
+from ..paper_results import PaperResult, paper_results, paper_tables_of
 from ..study import MethodRuns, Study, format_setting
 from ..table import Cell, Column, Item, Table, interval_cell, p_value_column, percent
 from .results import SUMMARY_COLUMNS, cer_column
@@ -115,62 +114,46 @@ def paper_tables(study: Study) -> list[Table]:
     return [_paper_table(name, methods) for name, methods in by_set.items()]
 
 
-@dataclass(frozen=True)
-class _PaperRow:
-    """A method of these runs or of the paper."""
-
-    objective: str
-    method: str
-    source: str
-    model: str
-    step_size: float | None
-    smoothing: float | None
-    cells: Mapping[str, Cell]
-    """Rates by the names of their columns."""
-
-
 def _paper_table(set_name: str, methods: Sequence[MethodRuns]) -> Table:
     published = {
         (result.model, result.objective): result
         for method in methods
         for result in paper_results(set_name, method.first.config.model.encoder)
-    }
-    languages = sorted(next(iter(published.values())).cer)
-    rates = [*SUMMARY_COLUMNS, *map(cer_column, languages)]
-    columns: list[Column[_PaperRow]] = [
-        Column("method", lambda row: row.method),
-        Column("source", lambda row: row.source),
-        Column("model", lambda row: row.model),
-        Column("step size", lambda row: format_setting(row.step_size)),
-        Column("smoothing", lambda row: format_setting(row.smoothing)),
-        *(_rate_column(column) for column in rates),
+    }.values()
+    languages = sorted(next(iter(published)).cer)
+    ours: list[Column[MethodRuns]] = [
+        Column("method", lambda method: method.name),
+        Column("source", lambda method: "these runs"),
+        Column("model", lambda method: method.first.model_name),
+        Column("step size", lambda method: format_setting(method.setting("step_size"))),
+        Column("smoothing", lambda method: format_setting(method.setting("smoothing"))),
+        *SUMMARY_COLUMNS,
+        *map(cer_column, languages),
     ]
-    rows = [*(_our_row(method, rates) for method in methods), *map(_published_row, published.values())]
+    theirs: list[Column[PaperResult]] = [
+        Column("method", lambda result: METHODS[result.objective].title),
+        Column("source", lambda result: "the paper"),
+        Column("model", lambda result: result.model),
+        Column("step size", lambda result: format_setting(result.step_size)),
+        Column("smoothing", lambda result: format_setting(result.smoothing)),
+        Column("worst CER", lambda result: Cell(result.worst[1], note=result.worst[0])),
+        Column("mean CER", lambda result: result.mean),
+        Column("LID", lambda result: result.lid),
+        *map(_published_cer_column, languages),
+    ]
+    rows = [*Table.of("", "", ours, methods).rows, *Table.of("", "", theirs, published).rows]
+    objectives = [item.objective for item in (*methods, *published)]
+    order = sorted(range(len(rows)), key=lambda index: list(METHODS).index(objectives[index]))
     profiles = sorted({method.first.scores.profile for method in methods})
     caption = (
-        f"The paper's {set_name}: these runs, and what the paper reports ({SOURCES[set_name]}), in percent. "
+        f"The paper's {set_name}: these runs, and the paper's results ({paper_tables_of(set_name)}), in percent. "
         "The worst language of each row is underlined. "
         f"These runs are scored under profile {', '.join(profiles)}"
         + ("." if profiles == ["paper"] else "; the authors' scoring is profile paper, so numbers differ somewhat.")
         + " LID of these runs is the mean over languages; the authors' scripts count all utterances."
     )
-    rows.sort(key=lambda row: list(METHODS).index(row.objective))
-    return Table.of(f"paper-{set_name}", caption, columns, rows)
+    return Table(f"paper-{set_name}", caption, ours, [rows[index] for index in order])
 
 
-def _rate_column(column: Column[MethodRuns]) -> Column[_PaperRow]:
-    return Column(column.name, lambda row: row.cells[column.name], column.better)
-
-
-def _our_row(method: MethodRuns, rates: Sequence[Column[MethodRuns]]) -> _PaperRow:
-    cells = {column.name: column.make_cell(method) for column in rates}
-    settings = method.setting("step_size"), method.setting("smoothing")
-    return _PaperRow(method.objective, method.name, "these runs", method.first.model_name, *settings, cells)
-
-
-def _published_row(result: PaperResult) -> _PaperRow:
-    language, worst = result.worst
-    cells = {"worst CER": Cell(worst, note=language), "mean CER": Cell(result.mean), "LID": Cell(result.lid)}
-    cells |= {name: Cell(rate, is_worst=name == language) for name, rate in result.cer.items()}
-    title = METHODS[result.objective].title
-    return _PaperRow(result.objective, title, "the paper", result.model, result.step_size, result.smoothing, cells)
+def _published_cer_column(language: str) -> Column[PaperResult]:
+    return Column(language, lambda result: Cell(result.cer[language], is_worst=result.worst[0] == language))
