@@ -88,7 +88,7 @@ def page(sweep, tmp_path_factory):
 
 def test_the_page_has_every_part_and_loads_nothing(page):
     found = read(page / "page.html")
-    for part in ("results", "by-language", "significance", "best", "weights", "confusion", "worst", "lengths", "time"):
+    for part in ("results", "by-language", "significance", "weights", "confusion", "worst", "lengths", "time"):
         assert part in found.ids
     assert "settings" in found.ids
     assert len(found.ids) == len(set(found.ids))
@@ -123,14 +123,13 @@ def test_the_page_tells_what_is_measured(page, sweep):
     assert f"2 languages, 12 utterances, {scores.together.characters.reference} characters" in shown
     assert "0123456789" in shown
     assert "2026-11-01" in shown
-    assert "Baseline: Baseline (ERM)." in shown
     assert "intervals are only rough: aaa, bbb" in shown
     assert "Synthetic speech" not in shown
 
 
 def test_tables_are_written_beside_it(page):
     stems = {path.stem for path in (page / "tables").iterdir()}
-    assert {"results", "languages", "significance", "seeds", "best-language", "time", "weights", "details"} <= stems
+    assert {"results", "languages", "significance", "seeds", "time", "weights", "details"} <= stems
     assert {path.suffix for path in (page / "tables").iterdir()} == {".md", ".csv", ".tex"}
 
 

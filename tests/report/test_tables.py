@@ -13,7 +13,7 @@ from ctcdro.report.confusion import confusion_matrix
 from ctcdro.report.read_runs import read_runs
 from ctcdro.report.study import make_study, slugs
 from ctcdro.report.tables import results
-from ctcdro.report.tables.comparisons import best_language_table, paper_tables, seeds_table, significance_table
+from ctcdro.report.tables.comparisons import paper_tables, seeds_table, significance_table
 from ctcdro.report.tables.results import confusion_table, details_table, language_tables, results_table, runs_table
 from ctcdro.report.tables.training import differences_table, settings_table, time_table
 from ctcdro.scoring.intervals import confidence_intervals
@@ -135,12 +135,16 @@ def test_significance_and_seeds_hold_what_was_compared(study):
     comparisons = compare_runs(study)
     table = significance_table(study, comparisons)
     worst = comparisons[0].differences.summary["worst_cer"]
-    assert table.rows[0][2].value == pytest.approx(100 * worst.value)
-    assert table.rows[0][3].value == worst.p_value
+    first = dict(zip([column.name for column in table.columns], table.rows[0], strict=True))
+    assert (first["measure"].value, first["of the run"].note) == ("worst CER", "bbb")
+    assert first["of the run"].value == pytest.approx(100 * worst.second)
+    assert first["of the baseline"].value == pytest.approx(100 * worst.first)
+    assert first["difference"].value == pytest.approx(100 * worst.value)
+    assert first["p"].value == worst.p_value
+    measures = ["worst CER", "mean CER", "best CER", "LID", "mean CER, over languages"]
+    assert [row[2].value for row in table.rows] == measures * len(comparisons)
     over_seeds = seeds_table(compare_seeds(study))
     assert {cell.value for cell in column(over_seeds, "seeds").values()} == {2}
-    best = best_language_table(study, comparisons)
-    assert best.rows[0][2].value == pytest.approx(100 * comparisons[0].run.scores.best()[1])
 
 
 def test_the_pace_is_that_of_the_log(study):

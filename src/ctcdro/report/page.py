@@ -33,7 +33,7 @@ from .figures import ReportFigure, cer_figure, confusion_figure, lengths_figure,
 from .read_runs import Dataset, read_runs
 from .study import Study, make_study, slugs
 from .table import Column, Table, write_tables
-from .tables.comparisons import best_language_table, paper_tables, seeds_table, significance_table
+from .tables.comparisons import paper_tables, seeds_table, significance_table
 from .tables.datasets import statistics_table
 from .tables.results import Intervals, confusion_table, details_table, language_tables, results_table, runs_table
 from .tables.training import differences_table, settings_table, time_table, weights_table
@@ -91,7 +91,7 @@ def write_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"source_hash": _source_hash, "percent": lambda rate: format_percent(rate, decimals=0)}
+    environment.filters |= {"source_hash": _source_hash, "percent": format_percent}
     page = environment.get_template("page.html.jinja").render(
         **content, worst=worst_utterances(study, num_worst, audio), num_skipped=loaded.num_skipped, version=__version__
     )
@@ -124,7 +124,6 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "runs": runs_table(study, intervals),
         "significance": significance_table(study, comparisons) if comparisons else None,
         "seeds": seeds_table(by_seed) if by_seed else None,
-        "best_language": best_language_table(study, comparisons) if comparisons else None,
         "cer_figures": _cer_figures(study, intervals),
         "weights": weights_table(study) if any(run.weights.steps for run in study.runs) else None,
         "weights_figures": _weights_figures(study),

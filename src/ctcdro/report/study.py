@@ -120,11 +120,6 @@ class Study:
             groups.setdefault(method.first.test_data, []).append(method)
         return list(groups.values())
 
-    def baseline_names(self, methods: Sequence[MethodRuns]) -> list[str]:
-        """The names of the baselines of these methods."""
-        own = (self.baselines.get(method.name) for method in methods)
-        return list(dict.fromkeys(baseline.name for baseline in own if baseline))
-
     @property
     def datasets(self) -> dict[str, Dataset]:
         """Datasets whose training utterances are known, by names for files and anchors."""

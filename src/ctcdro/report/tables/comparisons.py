@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ...objectives.methods import METHODS
 from ...scoring.comparisons import Difference
@@ -11,46 +11,48 @@ from ...scoring.seeds import TTest
 from ..against_baseline import RunComparison, SeedComparison
 from ..paper_results import PaperResult, paper_results, paper_tables_of
 from ..study import MethodRuns, Study, format_setting
-from ..table import Cell, Column, Item, Table, interval_cell, p_value_column, percent
+from ..table import Cell, Column, Table, interval_cell, p_value_column, percent
 from .results import SUMMARY_COLUMNS, cer_column
 
 FIGURES = {"worst_cer": "worst CER", "mean_cer": "mean CER", "best_cer": "best CER", "mean_lid": "LID"}
 """Titles of the names in `Scores.summary`."""
-
-
-def _difference_columns(
-    name: str, difference: Callable[[Item], Difference | TTest | None], p_name: str
-) -> list[Column[Item]]:
-    """A difference with its interval, and its p-value."""
-
-    return [
-        Column(name, lambda item: interval_cell(difference(item)), signed=True),
-        p_value_column(p_name, lambda item: found.p_value if (found := difference(item)) else None),
-    ]
+OVER_LANGUAGES = "over_languages"
 
 
 def significance_table(study: Study, comparisons: Sequence[RunComparison]) -> Table:
-    """Each run against the baseline, on the same utterances."""
+    """Each run against the baseline, on the same utterances: one row per measure."""
 
-    def baseline(comparison: RunComparison) -> Cell:
-        is_other_seed = comparison.run.config.seed != comparison.against.config.seed
-        return Cell(study.label(comparison.against), note="another seed" if is_other_seed else "")
+    def difference(item: tuple[RunComparison, str]) -> Difference | TTest | None:
+        comparison, figure = item
+        return comparison.over_languages if figure == OVER_LANGUAGES else comparison.differences.summary.get(figure)
 
-    def summary(figure: str) -> Callable[[RunComparison], Difference | None]:
-        return lambda comparison: comparison.differences.summary.get(figure)
+    def baseline(item: tuple[RunComparison, str]) -> Cell:
+        run, against = item[0].run, item[0].against
+        return Cell(study.label(against), note="" if run.config.seed == against.config.seed else "another seed")
 
-    columns: list[Column[RunComparison]] = [
-        Column("run", lambda comparison: study.label(comparison.run)),
+    measures = {**FIGURES, OVER_LANGUAGES: "mean CER, over languages"}
+    columns: list[Column[tuple[RunComparison, str]]] = [
+        Column("run", lambda item: study.label(item[0].run)),
         Column("baseline", baseline),
+        Column("measure", lambda item: measures[item[1]]),
+        Column("of the baseline", lambda item: _rate(item[0].against.scores, item[1])),
+        Column("of the run", lambda item: _rate(item[0].run.scores, item[1])),
+        Column("difference", lambda item: interval_cell(difference(item)), signed=True),
+        p_value_column("p", lambda item: found.p_value if (found := difference(item)) else None),
     ]
-    for figure in ("worst_cer", "mean_cer", "mean_lid"):
-        columns += _difference_columns(f"Δ {FIGURES[figure]}", summary(figure), f"p {FIGURES[figure]}")
-    columns += _difference_columns("Δ over languages", lambda comparison: comparison.over_languages, "p over languages")
+    items = [(comparison, figure) for comparison in comparisons for figure in measures]
     caption = (
-        "Δ: runs minus the baseline on the same utterances, in points, with 95 % intervals and p-values over "
-        "test utterances. Over languages: a paired t-test of the CER that treats languages as a random sample."
+        "Runs minus the baseline on the same utterances. Rates are in percent, with the worst or best language in "
+        "parentheses; differences are in points, with 95 % intervals and p-values over test utterances. Over "
+        "languages: a paired t-test that treats languages as a random sample."
     )
-    return Table.of("significance", caption, columns, comparisons)
+    return Table.of("significance", caption, columns, filter(difference, items))
+
+
+def _rate(scores: Scores, figure: str) -> Cell:
+    best = scores.best()
+    notes = {"worst_cer": scores.worst_label(), "best_cer": best[0] if best else ""}
+    return percent(scores.summary()["mean_cer" if figure == OVER_LANGUAGES else figure], note=notes.get(figure, ""))
 
 
 def seeds_table(comparisons: Sequence[SeedComparison]) -> Table:
@@ -82,27 +84,6 @@ def _seeds_note(comparison: SeedComparison) -> str:
     if set(numbers) != {len(comparison.seeds)}:
         notes.append(f"of {numbers[0]} and {numbers[1]}")
     return "; ".join(notes)
-
-
-def best_language_table(study: Study, comparisons: Sequence[RunComparison]) -> Table:
-    """The effect on the language that is recognized best."""
-
-    def best(scores: Scores) -> Cell:
-        language, rate = scores.best() or ("", None)
-        return percent(rate, note=language)
-
-    columns: list[Column[RunComparison]] = [
-        Column("run", lambda comparison: study.label(comparison.run)),
-        Column("baseline", lambda comparison: study.label(comparison.against)),
-        Column("best CER", lambda comparison: best(comparison.run.scores), "lower"),
-        Column("baseline's best CER", lambda comparison: best(comparison.against.scores), "lower"),
-        *_difference_columns("difference", lambda comparison: comparison.differences.summary.get("best_cer"), "p"),
-    ]
-    caption = (
-        "CER of the language that a run recognizes best (in parentheses), in percent, and that of the baseline; "
-        "difference in points, with 95 % interval and p-value over test utterances."
-    )
-    return Table.of("best-language", caption, columns, comparisons)
 
 
 def paper_tables(study: Study) -> list[Table]:
