@@ -1,4 +1,4 @@
-"""Runs grouped by method: what a method is called, and which baseline it is compared with.
+"""Runs grouped by method, with names and baselines of the methods.
 
 Runs whose configurations differ only in the seed belong to one method; among several with the same seed, the first
 counts. A method is compared with the most similar baseline on the same test data.
@@ -95,12 +95,12 @@ class Study:
     @property
     def repetitions(self) -> list[Repetition]:
         """Runs that do not count, because another has the same configuration and seed."""
-        found = []
+        repetitions = []
         for method in self.methods:
             for run in method.repeated:
                 counted = method.by_seed()[run.config.seed]
-                found.append(Repetition(run, counted, run.predictions == counted.predictions))
-        return found
+                repetitions.append(Repetition(run, counted, run.predictions == counted.predictions))
+        return repetitions
 
     @property
     def tuned_settings(self) -> list[str]:

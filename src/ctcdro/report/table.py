@@ -147,7 +147,7 @@ class Table:
 
         Args:
             name: the name of its file.
-            caption: what it shows.
+            caption: description of the content.
             columns: in order.
             items: arguments of the functions of the columns.
             summary: further items that summarize the others.

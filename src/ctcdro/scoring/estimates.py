@@ -134,7 +134,7 @@ def estimate_rates(systems: Sequence[Counts]) -> Iterator[tuple[str, RateEstimat
         if not chosen.any():
             continue
         index = (np.cumsum(has_rate) - 1)[language[chosen]]
-        samples = [_Sample(own[name].numerator[chosen], denominator[chosen], index) for own in terms]
+        samples = [_Sample(system[name].numerator[chosen], denominator[chosen], index) for system in terms]
         each = samples[0] if len(samples) == 1 else samples[1].minus(samples[0])
         total = np.bincount(index, denominator[chosen])
         weights = {"mean": np.full(len(total), 1 / len(total)), "overall": total / total.sum()}
@@ -168,7 +168,7 @@ class _Sample:
         """The rate of each language.
 
         Args:
-            edit: what one edit in a typical utterance of each language adds to the numerator.
+            edit: increase of the numerator by one edit in a typical utterance of each language.
         """
         denominator = self._sum(self.denominator)
         rate = self._sum(self.numerator) / denominator

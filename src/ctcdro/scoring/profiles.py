@@ -8,7 +8,7 @@
   language accuracy too. Two details differ from the challenge's program: a hypothesis without a language keeps all its
   text (there it loses five characters), and with fewer than 15 languages the mean of the worst 15 is over all of them
   (there the sum is still divided by 15). The challenge has no word error rate; ours uses the same texts.
-- `paper`: what the authors' scripts compute from the output of NIST's sclite. The space after the language token counts
+- `paper`: the authors' scripts applied to the output of NIST's sclite. The space after the language token counts
   as one character of reference and hypothesis; alignments are those of `count_as_sclite`; the rate of each utterance is
   rounded to 0.1 % before rates are averaged with the lengths as weights. Four details are approximate: alignments of
   equal cost (sclite takes the one with the fewest edits in 999 of 1000 cases, ours always); repeated spaces, which are

@@ -34,8 +34,8 @@ def statistics_table(
     """
     rows = []
     for language in sorted({language for statistics in splits.values() for language in statistics}):
-        own = [split for split in splits if language in splits[split]]
-        rows += [StatisticsRow(language, split, split == own[0], splits[split][language]) for split in own]
+        names = [split for split in splits if language in splits[split]]
+        rows += [StatisticsRow(language, name, name == names[0], splits[name][language]) for name in names]
     columns: list[Column[StatisticsRow]] = [
         Column("language", lambda row: row.language if row.is_first else ""),
         Column("split", lambda row: row.split),

@@ -63,33 +63,25 @@ def _summary_labels(scores: Scores) -> dict[str, str]:
     return {**labels, "overall": "all utterances"}
 
 
-@dataclass(frozen=True)
-class _DifferenceRow:
-    label: str
-    rate: str
-    difference: Difference
-
-
 def comparison_table(differences: Uncertainty[Difference]) -> Table:
     """The second system minus the first: by language, then over languages; in points."""
-    languages = [row for language, found in differences.languages.items() for row in _difference_rows(language, found)]
-    summary = []
-    for name, label in (("worst", "worst"), ("mean", "mean"), ("overall", "all utterances")):
-        found = {rate: differences.summary.get(f"{name}_{rate}") for rate in RATES}
-        summary += _difference_rows(label, {rate: one for rate, one in found.items() if one is not None})
 
-    columns: list[Column[_DifferenceRow]] = [
-        Column("language", lambda row: row.label),
-        Column("rate", lambda row: row.rate.upper()),
-        Column("first", lambda row: percent(row.difference.first)),
-        Column("second", lambda row: percent(row.difference.second)),
-        Column("difference", lambda row: interval_cell(row.difference), signed=True),
-        p_value_column("p", lambda row: row.difference.p_value),
+    def rows(label: str, rates: Mapping[str, Difference]) -> list[tuple[str, str, Difference]]:
+        return [(label if number == 0 else "", name, rates[name]) for number, name in enumerate(rates)]
+
+    def summary_rows(name: str, label: str) -> list[tuple[str, str, Difference]]:
+        keys = {rate: f"{name}_{rate}" for rate in RATES}
+        return rows(label, {rate: differences.summary[key] for rate, key in keys.items() if key in differences.summary})
+
+    columns: list[Column[tuple[str, str, Difference]]] = [
+        Column("language", lambda row: row[0]),
+        Column("rate", lambda row: row[1].upper()),
+        Column("first", lambda row: percent(row[2].first)),
+        Column("second", lambda row: percent(row[2].second)),
+        Column("difference", lambda row: interval_cell(row[2]), signed=True),
+        p_value_column("p", lambda row: row[2].p_value),
     ]
+    languages = [row for language, rates in differences.languages.items() for row in rows(language, rates)]
+    labels = {"worst": "worst", "mean": "mean", "overall": "all utterances"}
+    summary = [row for name, label in labels.items() for row in summary_rows(name, label)]
     return Table.of("comparison", "", columns, languages, summary=summary)
-
-
-def _difference_rows(label: str, found: Mapping[str, Difference]) -> list[_DifferenceRow]:
-    """One row per rate; only the first has the label."""
-    labels = [label, *[""] * len(found)]
-    return [_DifferenceRow(label, rate, one) for label, (rate, one) in zip(labels, found.items(), strict=False)]
