@@ -38,7 +38,7 @@ def test_figures_go_to_tensorboard(run):
     assert list(run.tracking.rglob("events.out.tfevents*"))
 
 
-def test_without_test_data_the_card_says_so(run):
+def test_a_card_without_test_data_has_no_results(run):
     assert "None: the model was not evaluated" in model_card(run)
 
 
@@ -81,7 +81,7 @@ def test_an_encoder_is_called_by_its_name(run, tmp_path, encoder, shown):
         ({"sampler": "group-uniform", "batch_size": 3}, "group-uniform, 3 utterances"),
     ],
 )
-def test_batches_are_told_as_their_sampler_takes_them(run, tmp_path, batches, shown):
+def test_batches_are_described_by_the_settings_of_their_sampler(run, tmp_path, batches, shown):
     assert f"| batches | {shown} |" in model_card(changed(run, tmp_path, batches=batches))
 
 

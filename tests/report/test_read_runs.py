@@ -58,7 +58,7 @@ def test_runs_of_the_same_name_are_called_by_more_of_their_paths(tmp_path, datas
     assert [run.name for run in read_runs(folders).runs] == ["a/run", "b/run"]
 
 
-def test_an_unfinished_run_is_refused_with_the_command_that_goes_on(run):
+def test_an_unfinished_run_is_rejected_with_the_command_that_resumes_it(run):
     shutil.rmtree(run.model)
     with pytest.raises(
         ValueError, match=r"run: the run is not finished. Resume it with `ctcdro train .*config.yaml --out .*run`"
@@ -66,7 +66,7 @@ def test_an_unfinished_run_is_refused_with_the_command_that_goes_on(run):
         read_runs([run.path])
 
 
-def test_a_run_without_scores_is_refused_with_the_command_that_makes_them(run):
+def test_a_run_without_scores_is_rejected_with_the_command_that_evaluates_it(run):
     with pytest.raises(ValueError, match=r"scores/dev.json does not exist. Run `ctcdro evaluate .*run --split dev`"):
         read_runs([run.path], "dev")
 
@@ -122,7 +122,7 @@ def test_damaged_scores_are_refused_by_name(run):
         read_runs([run.path])
 
 
-def test_what_is_no_run_is_refused(tmp_path):
+def test_a_folder_without_runs_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"found neither config.yaml nor runs/"):
         read_runs([tmp_path])
     with pytest.raises(ValueError, match=r"`runs` must have at least one run"):

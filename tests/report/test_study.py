@@ -122,7 +122,7 @@ def test_the_baseline_can_be_a_folder(runs):
     assert set(make_study(runs, str(runs[0].path)).baselines) == {"Baseline (ERM)", "Group DRO"}
 
 
-def test_an_unknown_baseline_is_refused_with_what_there_is(runs):
+def test_an_unknown_baseline_is_rejected_with_the_choices(runs):
     with pytest.raises(ValueError, match=r"`baseline` must be one of the runs \(.*erm-0.*\), or .*\(ctc-dro, erm, g"):
         make_study(runs, "adam")
 

@@ -85,7 +85,7 @@ def test_exchanged_systems_differ_by_the_opposite(rates):
         assert difference.p_value == pytest.approx(back.summary[name].p_value)
 
 
-def test_what_cannot_be_compared_is_refused():
+def test_different_data_cannot_be_compared():
     counts = simulated(np.random.default_rng(10), [0.2, 0.4], 5)
     with pytest.raises(ValueError, match="the profile of `first`, plain; got paper"):
         compare(counts, replace(counts, profile="paper"))

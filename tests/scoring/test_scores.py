@@ -74,7 +74,7 @@ def test_the_order_of_utterances_does_not_matter(records, generator):
     assert ours == pytest.approx(theirs)
 
 
-def test_what_cannot_be_scored_is_refused():
+def test_unknown_profiles_and_repeated_ids_are_rejected():
     with pytest.raises(ValueError, match="`profile` must be one of plain, ml-superb2, paper"):
         count([utterance(1)], "strict")
     with pytest.raises(ValueError, match="at least one utterance"):
@@ -84,7 +84,7 @@ def test_what_cannot_be_scored_is_refused():
 
 
 @pytest.mark.parametrize("record", [None, {}, {"profile": "plain", "languages": {"ces": {}}}])
-def test_records_of_something_else_are_refused(record):
+def test_other_records_are_rejected(record):
     with pytest.raises(ValueError, match="not scores of this package"):
         Scores.from_record(record)
 

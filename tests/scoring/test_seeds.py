@@ -22,6 +22,7 @@ def test_equal_differences_have_no_chance_in_them():
     none, same = paired_t_test([1.0, 2.0], [1.0, 2.0]), paired_t_test([1.0, 2.0], [2.0, 3.0])
     assert (none.t, none.p_value) == (0.0, 1.0)
     assert (same.t, same.p_value, same.low, same.high) == (None, 0.0, 1.0, 1.0)
+    assert paired_t_test([0.1, 0.3], [0.2, 0.4]).t is None  # 0.1 and 0.10000000000000003
 
 
 @pytest.mark.parametrize(("first", "second"), [([1.0], [2.0]), ([1.0, 2.0], [1.0]), ([], [])])

@@ -56,7 +56,7 @@ def test_a_file_named_text_is_kaldi_even_with_parentheses(tmp_path):
     assert read_references(tmp_path / "text")[0].text == "ahoj (smích)"
 
 
-def test_hypotheses_of_predictions_and_of_nemo_are_told_from_references(tmp_path):
+def test_hypotheses_of_predictions_and_of_nemo_are_distinguished_from_references(tmp_path):
     path = tmp_path / "hyp.jsonl"
     path.write_text(
         json_lines(
@@ -166,5 +166,5 @@ def test_predictions_that_are_none_are_named(record, message, tmp_path):
         ("", (None, "")),
     ],
 )
-def test_language_tokens_are_told_from_text(text, split):
+def test_language_tokens_are_split_from_text(text, split):
     assert split_language(text) == split

@@ -77,6 +77,7 @@ def paired_t_test(first: Sequence[float], second: Sequence[float], confidence: f
     degrees = len(differences) - 1
     mean = statistics.fmean(differences)
     error = statistics.stdev(differences) / math.sqrt(len(differences))
+    error = 0.0 if error < 1e-12 else error  # equal differences, up to rounding
     reach = error * float(student_quantile(degrees, (1 + confidence) / 2))
     t = mean / error if error else None if mean else 0.0
     p_value = 0.0 if t is None else 2 * float(student_cdf(degrees, -abs(t)))

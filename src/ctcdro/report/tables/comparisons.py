@@ -123,7 +123,7 @@ def _paper_table(set_name: str, methods: Sequence[MethodRuns]) -> Table:
         *map(_published_cer_column, languages),
     ]
     rows = [*Table.of("", "", ours, methods).rows, *Table.of("", "", theirs, published).rows]
-    objectives = [item.objective for item in (*methods, *published)]
+    objectives = [*(method.objective for method in methods), *(result.objective for result in published)]
     order = sorted(range(len(rows)), key=lambda index: list(METHODS).index(objectives[index]))
     profiles = sorted({method.first.scores.profile for method in methods})
     caption = (
