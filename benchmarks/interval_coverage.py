@@ -25,8 +25,11 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from ctcdro.scoring.scores import RATES, Counts, Edits
-from ctcdro.scoring.significance import Difference, Interval, compare, confidence_intervals, paired_t_test
+from ctcdro.scoring.comparisons import Difference, compare
+from ctcdro.scoring.edits import Edits
+from ctcdro.scoring.intervals import Interval, confidence_intervals
+from ctcdro.scoring.scores import RATES, Counts
+from ctcdro.scoring.seeds import paired_t_test
 
 Array = npt.NDArray[np.float64]
 

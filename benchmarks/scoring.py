@@ -20,8 +20,9 @@ import numpy as np
 from corpora import LETTERS, SET_1, texts_like_set_1
 from measuring import seconds_in_turns, shown
 
-from ctcdro.scoring.scores import Scores, count, count_characters, count_words, score
-from ctcdro.scoring.significance import confidence_intervals
+from ctcdro.scoring.edits import count_characters, count_words
+from ctcdro.scoring.intervals import confidence_intervals
+from ctcdro.scoring.scores import Scores, count, score
 from ctcdro.scoring.transcripts import Prediction
 from ctcdro.speech.normalization import clean
 

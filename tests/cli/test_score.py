@@ -109,7 +109,7 @@ def test_profiles_differ(folder, profile, cer):
 def test_predictions_are_reference_and_hypothesis_in_one(tmp_path):
     write_predictions(tmp_path / "test.jsonl", [Prediction("a", "ces", "ahoj", None, "ahoi")])
     done = run(tmp_path / "test.jsonl", tmp_path / "test.jsonl", "-o", tmp_path / "scores.json")
-    assert "No hypothesis names a language, so LID is 0." in done.stdout
+    assert "No hypothesis has a language, so LID is 0." in done.stdout
     assert f"Scores: {tmp_path / 'scores.json'}" in done.stdout
     assert json.loads((tmp_path / "scores.json").read_text())["languages"]["ces"]["cer"] == 0.25
 
@@ -133,7 +133,7 @@ def test_the_worst_fifteen_are_shown_of_more(tmp_path):
 def test_what_is_wrong_names_file_and_line(folder):
     done = run(folder / "text", folder / "second.jsonl")
     assert isinstance(done.exception, ValueError)
-    assert str(done.exception).startswith(f"{folder / 'text'}:2: id 'a2', which no hypothesis has.")
+    assert str(done.exception).startswith(f"{folder / 'text'}:2: id 'a2' has no hypothesis.")
 
 
 def test_the_same_file_twice_differs_by_nothing(folder):

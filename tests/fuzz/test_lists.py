@@ -20,7 +20,8 @@ from ctcdro.prepare.readers.kaldi import read_kaldi
 from ctcdro.prepare.readers.lhotse import read_lhotse
 from ctcdro.prepare.readers.ml_superb import read_ml_superb
 from ctcdro.prepare.readers.nemo import read_nemo
-from ctcdro.scoring.scores import PROFILES, count
+from ctcdro.scoring.profiles import PROFILES
+from ctcdro.scoring.scores import count
 from ctcdro.scoring.transcripts import match, read_hypotheses, read_predictions, read_references, write_predictions
 from ctcdro.storage.json_files import scan_json_lines
 from ctcdro.storage.lines import numbered_lines

@@ -88,7 +88,7 @@ def page(sweep, tmp_path_factory):
 
 def test_the_page_has_every_part_and_loads_nothing(page):
     found = read(page / "page.html")
-    for part in ("results", "by-language", "significance", "best", "weights", "confusion", "worst", "lengths", "time"):
+    for part in ("results", "by-language", "significance", "weights", "confusion", "worst", "lengths", "time"):
         assert part in found.ids
     assert "settings" in found.ids
     assert len(found.ids) == len(set(found.ids))
@@ -101,21 +101,19 @@ def test_the_security_policy_allows_the_scripts_of_the_page_and_no_other(page):
     found = read(page / "page.html")
     directives = dict(one.split(maxsplit=1) for one in found.policy.split("; "))
     assert directives["default-src"] == "'none'"
-    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in found.scripts[-2:]]
-    assert directives["script-src"].split() == [f"'sha256-{one}'" for one in hashes]
-    assert "\r" not in "".join(found.scripts[-2:]), "browsers hash scripts with other line ends"
+    [script] = found.scripts
+    assert directives["script-src"] == f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+    assert "\r" not in script, "browsers hash scripts with other line ends"
     assert found.handlers == []
 
 
-def test_figures_are_embedded_as_data_and_plotly_once(page):
+def test_figures_are_inline(page):
     found = read(page / "page.html")
-    specs = [json.loads(script) for script in found.scripts[:-2]]
-    kinds = [spec["data"][0]["type"] for spec in specs]
-    assert kinds.count("bar") == 1
-    assert kinds.count("heatmap") == 3
-    assert kinds.count("scatter") == 4 + 1  # weights of the four runs whose weights move, and lengths
-    assert found.shown.count("All groups weigh the same throughout: ERM, seed 0; ERM, seed 1.") == 1
-    assert sum("plotly.js v" in script for script in found.scripts) == 1
+    assert (
+        found.tags.count("svg") == 1 + 4 + 3 + 1
+    )  # CER, weights of the runs whose weights change, confusions, lengths
+    assert "All groups have equal weights throughout: Baseline (ERM), seed 0; Baseline (ERM), seed 1." in found.shown
+    assert (page / "page.html").stat().st_size < 1_000_000
 
 
 def test_the_page_tells_what_is_measured(page, sweep):
@@ -125,14 +123,13 @@ def test_the_page_tells_what_is_measured(page, sweep):
     assert f"2 languages, 12 utterances, {scores.together.characters.reference} characters" in shown
     assert "0123456789" in shown
     assert "2026-11-01" in shown
-    assert "Baseline: ERM." in shown
     assert "intervals are only rough: aaa, bbb" in shown
     assert "Synthetic speech" not in shown
 
 
 def test_tables_are_written_beside_it(page):
     stems = {path.stem for path in (page / "tables").iterdir()}
-    assert {"results", "languages", "significance", "seeds", "best-language", "time", "weights", "details"} <= stems
+    assert {"results", "languages", "significance", "seeds", "time", "weights", "details"} <= stems
     assert {path.suffix for path in (page / "tables").iterdir()} == {".md", ".csv", ".tex"}
 
 
@@ -154,8 +151,7 @@ def test_texts_names_and_ids_from_data_are_shown_and_not_run(tmp_path, dataset):
     assert HOSTILE in found.shown
     assert "<img src=x onerror=taken>" in found.shown
     assert "img" not in found.tags
-    scripts = [script for script in found.scripts if "window.taken" in script]
-    assert all(json.loads(script)["data"] for script in scripts)  # data only, not code
+    assert not any("window.taken" in script for script in found.scripts)
 
 
 def test_one_run_makes_a_page_without_comparisons(tmp_path, sweep):
@@ -192,7 +188,7 @@ def test_runs_of_other_languages_share_a_page(tmp_path, sweep):
     write_report([sweep, run], tmp_path / "page.html")
     found = read(tmp_path / "page.html")
     assert "other: 2 languages, 8 utterances" in found.shown
-    assert {"cer-0", "cer-1", "lengths-tones", "lengths-other", "table-languages-other"} <= set(found.ids)
+    assert {"cer", "cer-2", "lengths-tones", "lengths-other", "table-languages-other"} <= set(found.ids)
 
 
 def test_datasets_of_the_same_name_keep_places_and_files_of_their_own(tmp_path):
@@ -238,9 +234,9 @@ def test_a_test_set_without_text_does_not_hide_the_worst_utterances_of_another(t
     found = read(tmp_path / "page.html")
     assert "worst" in found.ids
     assert "#worst" in found.addresses
-    utterances = found.shown.partition("The highest CER on average over all runs")[2].partition("Lengths of training")[
-        0
-    ]
+    utterances = found.shown.partition("The utterances with the highest mean CER over all runs")[2].partition(
+        "Durations of training"
+    )[0]
     assert "tones" in utterances
     assert "mute" not in utterances
 
@@ -249,7 +245,7 @@ def test_synthetic_speech_is_said_to_be(tmp_path):
     data = write_dataset(tmp_path / "made", num_train=2, num_dev=2)
     (data / "dataset.json").write_text('{"reader": "synthetic"}')
     write_report([write_run(tmp_path / "run", data).path], tmp_path / "page.html")
-    assert "Synthetic speech. made is speech made by a formant synthesizer" in read(tmp_path / "page.html").shown
+    assert "Synthetic speech. made is speech from a formant synthesizer" in read(tmp_path / "page.html").shown
 
 
 def test_a_dataset_that_is_gone_leaves_the_rest(tmp_path):
@@ -278,7 +274,7 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
         "training": {"epochs": 1, "batches_per_epoch": 4, "trackers": []},
     }
     folder = train(parse_config(values), tmp_path / "run")
-    assert run_command("run", cwd=tmp_path).stderr.strip().endswith("first `ctcdro evaluate run --split test`.")
+    assert run_command("run", cwd=tmp_path).stderr.strip().endswith("Run `ctcdro evaluate run --split test`.")
     scores = evaluate(folder.path, "test").scores
     done = run_command("run", "--figures", "figures", "--tables", "tables", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -292,9 +288,9 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nowhere"], "nowhere: no config.yaml in it"),
+        (["nowhere"], "nowhere: found neither config.yaml nor runs/"),
         (["--baseline", "x"], "`baseline` must be one of the runs"),
-        (["--out", "no/folder/page.html"], "there is no such folder"),
+        (["--out", "no/folder/page.html"], "the folder no/folder does not exist"),
     ],
 )
 def test_what_is_wrong_comes_in_a_line(sweep, tmp_path, arguments, told):

@@ -4,9 +4,11 @@ import pytest
 from run_folders import write_run
 from tones import write_dataset
 
+from ctcdro.report.against_baseline import compare_runs, compare_seeds
 from ctcdro.report.read_runs import read_runs
-from ctcdro.report.study import compare_runs, compare_seeds, make_study
-from ctcdro.scoring.significance import compare, paired_t_test
+from ctcdro.report.study import make_study
+from ctcdro.scoring.comparisons import compare
+from ctcdro.scoring.seeds import paired_t_test
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,7 @@ def runs(tmp_path_factory, dataset):
 
 def test_runs_that_differ_in_the_seed_are_of_one_method(runs):
     study = make_study(runs)
-    assert [method.name for method in study.methods] == ["ERM", "Group DRO", "CTC-DRO"]
+    assert [method.name for method in study.methods] == ["Baseline (ERM)", "Group DRO", "CTC-DRO"]
     assert [[run.config.seed for run in method.runs] for method in study.methods] == [[0, 1, 2]] * 3
     assert study.labels["ctc-dro-1"] == "CTC-DRO, seed 1"
 
@@ -62,7 +64,7 @@ def test_what_an_objective_does_not_use_tells_no_methods_apart(tmp_path, dataset
     ]
     [method] = make_study(read_runs([folder.path for folder in folders]).runs).methods
     assert len(method.runs) == 2
-    assert method.step_size is None
+    assert method.setting("step_size") is None
 
 
 def test_runs_of_the_same_configuration_and_seed_are_counted_once(tmp_path, dataset):
@@ -90,7 +92,7 @@ def test_runs_are_compared_with_the_baseline_of_their_seed_as_significance_does(
     by_name = {run.name: run for run in runs}
     assert set(found) == {f"{name}-{seed}" for name in ("group-dro", "ctc-dro") for seed in range(3)}
     assert found["ctc-dro-2"].against.name == "erm-2"
-    assert found["ctc-dro-2"].found == compare(by_name["erm-2"].counts, by_name["ctc-dro-2"].counts)
+    assert found["ctc-dro-2"].differences == compare(by_name["erm-2"].counts, by_name["ctc-dro-2"].counts)
 
 
 def test_methods_are_compared_over_seeds_by_a_paired_t_test(runs):
@@ -111,16 +113,16 @@ def test_a_single_shared_seed_makes_no_t_test(runs):
 def test_the_baseline_can_be_an_objective_or_a_run(runs, wanted):
     study = make_study(runs, wanted)
     assert {name: method.name for name, method in study.baselines.items()} == {
-        "ERM": "Group DRO",
+        "Baseline (ERM)": "Group DRO",
         "CTC-DRO": "Group DRO",
     }
 
 
 def test_the_baseline_can_be_a_folder(runs):
-    assert set(make_study(runs, str(runs[0].path)).baselines) == {"ERM", "Group DRO"}
+    assert set(make_study(runs, str(runs[0].path)).baselines) == {"Baseline (ERM)", "Group DRO"}
 
 
-def test_an_unknown_baseline_is_refused_with_what_there_is(runs):
+def test_an_unknown_baseline_is_rejected_with_the_choices(runs):
     with pytest.raises(ValueError, match=r"`baseline` must be one of the runs \(.*erm-0.*\), or .*\(ctc-dro, erm, g"):
         make_study(runs, "adam")
 

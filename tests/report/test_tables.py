@@ -8,14 +8,15 @@ from tones import write_dataset
 
 from ctcdro import Manifest, Utterance
 from ctcdro.prepare.readers.ml_superb_sets import SETS
-from ctcdro.report.plot_data import confusion_matrix
+from ctcdro.report.against_baseline import compare_runs, compare_seeds
+from ctcdro.report.confusion import confusion_matrix
 from ctcdro.report.read_runs import read_runs
-from ctcdro.report.study import compare_runs, compare_seeds, make_study, slugs
+from ctcdro.report.study import make_study, slugs
 from ctcdro.report.tables import results
-from ctcdro.report.tables.comparisons import best_language_table, paper_tables, seeds_table, significance_table
+from ctcdro.report.tables.comparisons import paper_tables, seeds_table, significance_table
 from ctcdro.report.tables.results import confusion_table, details_table, language_tables, results_table, runs_table
 from ctcdro.report.tables.training import differences_table, settings_table, time_table
-from ctcdro.scoring.significance import confidence_intervals
+from ctcdro.scoring.intervals import confidence_intervals
 from ctcdro.scoring.transcripts import Prediction
 from ctcdro.sweeps.config import SweepSetting
 from ctcdro.sweeps.selection import read_row
@@ -48,17 +49,19 @@ def test_the_results_are_means_and_deviations_in_per_cent(study):
     assert cell.value == pytest.approx(100 * found["worst_cer"].mean)
     assert cell.deviation == pytest.approx(100 * found["worst_cer"].deviation)
     assert cell.note == "bbb"
-    assert texts(table, "step size")["ERM"] == "–"
+    assert texts(table, "step size")["Baseline (ERM)"] == "–"
     assert column(table, "smoothing")["CTC-DRO"].value == "0.1"
-    assert column(table, "LID")["ERM"].value == pytest.approx(100 * study.methods[0].over_runs()["mean_lid"].mean)
+    assert column(table, "LID")["Baseline (ERM)"].value == pytest.approx(
+        100 * study.methods[0].over_runs()["mean_lid"].mean
+    )
 
 
 def test_the_best_of_comparable_rows_is_marked_and_the_worst_language(study):
     best = column(results_table(study), "worst CER")
     assert best["CTC-DRO"].is_best
-    assert not best["ERM"].is_best
-    assert column(language_tables(study)[0], "bbb")["ERM"].is_worst
-    assert not column(language_tables(study)[0], "aaa")["ERM"].is_worst
+    assert not best["Baseline (ERM)"].is_best
+    assert column(language_tables(study)[0], "bbb")["Baseline (ERM)"].is_worst
+    assert not column(language_tables(study)[0], "aaa")["Baseline (ERM)"].is_worst
 
 
 def test_language_accuracy_is_the_mean_over_languages_under_every_profile(tmp_path):
@@ -68,14 +71,14 @@ def test_language_accuracy_is_the_mean_over_languages_under_every_profile(tmp_pa
     write_evaluation(run, [*predictions, Prediction("more", "aaa", "b", "aaa", "b")], "paper")
     study = make_study(read_runs([run.path]).runs)
     assert study.runs[0].scores.summary()["overall_lid"] != pytest.approx(0.5)
-    assert column(results_table(study), "LID")["ERM"].value == pytest.approx(50)
+    assert column(results_table(study), "LID")["Baseline (ERM)"].value == pytest.approx(50)
     assert read_row(run, SweepSetting(objective="erm"), 0, "test").lid == pytest.approx(0.5)  # of the sweep's table
 
 
 def test_means_over_different_seeds_are_marked(study):
     fewer = make_study([run for run in study.runs if run.name != "ctc-dro-1"])
     table = results_table(fewer)
-    assert texts(table, "seeds") == {"ERM": "2 (0–1)", "CTC-DRO": "1 (0)"}
+    assert texts(table, "seeds") == {"Baseline (ERM)": "2 (0, 1)", "CTC-DRO": "1 (0)"}
     assert "Not all methods have the same seeds" in table.caption
     table = results_table(study)
     assert set(texts(table, "seeds").values()) == {"2"}
@@ -106,8 +109,8 @@ def test_languages_that_share_the_worst_rate_are_all_marked(tmp_path):
     dataset = write_dataset(tmp_path / "tones", num_train=2, num_dev=4)
     run = write_run(tmp_path / "run", dataset, share_wrong=0.0)
     study = make_study(read_runs([run.path]).runs)
-    assert column(results_table(study), "worst CER")["ERM"].note == "aaa, bbb"
-    assert all(column(language_tables(study)[0], name)["ERM"].is_worst for name in ("aaa", "bbb"))
+    assert column(results_table(study), "worst CER")["Baseline (ERM)"].note == "aaa, bbb"
+    assert all(column(language_tables(study)[0], name)["Baseline (ERM)"].is_worst for name in ("aaa", "bbb"))
 
 
 def test_details_hold_every_run_and_language_with_counts(study, intervals):
@@ -132,13 +135,17 @@ def test_runs_tell_date_commit_and_intervals(study, intervals):
 def test_significance_and_seeds_hold_what_was_compared(study):
     comparisons = compare_runs(study)
     table = significance_table(study, comparisons)
-    worst = comparisons[0].found.summary["worst_cer"]
-    assert table.rows[0][2].value == pytest.approx(100 * worst.value)
-    assert table.rows[0][3].value == worst.p_value
+    worst = comparisons[0].differences.summary["worst_cer"]
+    first = dict(zip([column.name for column in table.columns], table.rows[0], strict=True))
+    assert (first["measure"].value, first["of the run"].note) == ("worst CER", "bbb")
+    assert first["of the run"].value == pytest.approx(100 * worst.second)
+    assert first["of the baseline"].value == pytest.approx(100 * worst.first)
+    assert first["difference"].value == pytest.approx(100 * worst.value)
+    assert first["p"].value == worst.p_value
+    measures = ["worst CER", "mean CER", "best CER", "LID", "mean CER, over languages"]
+    assert [row[2].value for row in table.rows] == measures * len(comparisons)
     over_seeds = seeds_table(compare_seeds(study))
     assert {cell.value for cell in column(over_seeds, "seeds").values()} == {2}
-    best = best_language_table(study, comparisons)
-    assert best.rows[0][2].value == pytest.approx(100 * comparisons[0].run.scores.best()[1])
 
 
 def test_the_pace_is_that_of_the_log(study):
@@ -155,7 +162,7 @@ def test_differences_and_shared_settings_hold_every_key_once(study):
 
 
 def test_confusions_of_all_runs_are_added_up(study):
-    table = confusion_table(confusion_matrix(study.methods[0]), "confusion-erm", "ERM")
+    table = confusion_table(confusion_matrix(study.methods[0]), "confusion-erm", "Baseline (ERM)")
     total = sum(cell.value for row in table.rows for cell in row[1:])
     assert total == sum(run.scores.together.num_utterances for run in study.methods[0].runs)
 
@@ -164,7 +171,7 @@ def test_many_languages_are_rows(study, monkeypatch):
     monkeypatch.setattr(results, "MAX_LANGUAGE_COLUMNS", 1)
     [table] = language_tables(study)
     assert [row[0].value for row in table.rows] == ["aaa", "bbb", "mean CER", "LID ↑"]
-    assert [one.name for one in table.columns[1:]] == ["ERM", "CTC-DRO"]
+    assert [one.name for one in table.columns[1:]] == ["Baseline (ERM)", "CTC-DRO"]
 
 
 def test_runs_of_a_set_of_the_paper_stand_beside_its_figures(tmp_path):
@@ -182,7 +189,7 @@ def test_runs_of_a_set_of_the_paper_stand_beside_its_figures(tmp_path):
     assert table.name == "paper-set5"
     shown = table.texts()
     assert [row[:2] for row in shown] == [
-        ["ERM", "the paper"],
+        ["Baseline (ERM)", "the paper"],
         ["Group DRO", "the paper"],
         ["CTC-DRO", "these runs"],
         ["CTC-DRO", "the paper"],

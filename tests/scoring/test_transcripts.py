@@ -38,12 +38,12 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("read", [read_references, read_hypotheses])
-def test_all_forms_tell_the_same(name, read, tmp_path):
+def test_all_formats_are_read_alike(name, tmp_path):
     path = tmp_path / name
     path.write_text(FORMS[name], encoding="utf-8")
-    assert [(one.id, one.lang, one.text) for one in read(path)] == SAID
-    assert [one.where for one in read(path)] == [f"{path}:{line}" for line in (1, 2, 3)]
+    for read in (read_references, read_hypotheses):
+        assert [(one.id, one.lang, one.text) for one in read(path)] == SAID
+        assert [one.where for one in read(path)] == [f"{path}:{line}" for line in (1, 2, 3)]
 
 
 def test_packed_files_are_read(tmp_path):
@@ -56,7 +56,7 @@ def test_a_file_named_text_is_kaldi_even_with_parentheses(tmp_path):
     assert read_references(tmp_path / "text")[0].text == "ahoj (smích)"
 
 
-def test_hypotheses_of_predictions_and_of_nemo_are_told_from_references(tmp_path):
+def test_hypotheses_of_predictions_and_of_nemo_are_distinguished_from_references(tmp_path):
     path = tmp_path / "hyp.jsonl"
     path.write_text(
         json_lines(
@@ -72,7 +72,7 @@ def test_hypotheses_of_predictions_and_of_nemo_are_told_from_references(tmp_path
 def test_references_may_have_one_language_for_all_that_tell_none(tmp_path):
     (tmp_path / "text").write_text("a1 ahoj\na2 [deu] hallo\n")
     assert [one.lang for one in read_references(tmp_path / "text", lang="ces")] == ["ces", "deu"]
-    with pytest.raises(ValueError, match=r"text:1: the reference tells no language"):
+    with pytest.raises(ValueError, match=r"text:1: the reference has no language"):
         read_references(tmp_path / "text")
 
 
@@ -80,15 +80,14 @@ def test_references_may_have_one_language_for_all_that_tell_none(tmp_path):
     ("name", "content", "message"),
     [
         ("a.jsonl", '{"id": "1", "text": "a"}\n\n{"id": "2"', r"a\.jsonl:3: not a JSON object on one line"),
-        ("a.jsonl", "[1]\n", r"a\.jsonl:1: not a JSON object"),
         ("a.jsonl", '{"text": "a"}\n', r"a\.jsonl:1: `id` is missing \(found: text\)"),
         ("a.jsonl", '{"id": "1"}\n', r"a\.jsonl:1: `text` is missing"),
         ("a.jsonl", '{"id": 1, "text": "a"}\n', r"a\.jsonl:1: `id` must be text, and not empty, got 1"),
         ("a.jsonl", '{"id": "1", "text": null}\n', r"a\.jsonl:1: `text` must be text, got None"),
         ("a.jsonl", '{"id": "1", "text": "a", "lang": ""}\n', r"a\.jsonl:1: `lang` must be text, and not empty"),
         ("a.trn", "ahoj (1)\nahoj\n", r"a\.trn:2: expected a text and its id in parentheses"),
-        ("text", "1 ahoj\n2 ahoj\n1 ahoj\n", r"text:3: id '1' is at .*text:1 too"),
-        ("text", "\n", r"text: no transcripts"),
+        ("text", "1 ahoj\n2 ahoj\n1 ahoj\n", r"text:3: id '1' is already at .*text:1"),
+        ("text", "\n", r"text: the file has no transcripts"),
     ],
 )
 def test_what_is_wrong_is_named_by_file_and_line(name, content, message, tmp_path):
@@ -110,9 +109,9 @@ def test_ids_are_matched_in_the_order_of_references():
 
 
 def test_missing_and_superfluous_ids_are_named():
-    with pytest.raises(ValueError, match=re.escape("ref:2: id 'b' (and 1 more), which no hypothesis has")):
+    with pytest.raises(ValueError, match=re.escape("ref:2: id 'b' (and 1 more) has no hypothesis")):
         match(said("a", "b", "c"), recognized("a"))
-    with pytest.raises(ValueError, match=re.escape("hyp:2: id 'x', which no reference has")):
+    with pytest.raises(ValueError, match=re.escape("hyp:2: id 'x' has no reference")):
         match(said("a"), recognized("a", "x"), missing_as_empty=True)
 
 
@@ -163,10 +162,9 @@ def test_predictions_that_are_none_are_named(record, message, tmp_path):
         ("[ces] ahoj", ("ces", "ahoj")),
         ("  [ces]ahoj ", ("ces", "ahoj")),
         ("[ces]", ("ces", "")),
-        ("[org_jpn] 日本", ("org_jpn", "日本")),
         ("[two words] ahoj", (None, "[two words] ahoj")),
         ("", (None, "")),
     ],
 )
-def test_language_tokens_are_told_from_text(text, split):
+def test_language_tokens_are_split_from_text(text, split):
     assert split_language(text) == split

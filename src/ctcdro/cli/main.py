@@ -83,7 +83,7 @@ def check(
     else:
         check_shown(result, max_shown)
     if figure is not None:
-        from ..report.plots import draw_lengths
+        from ..report.figures import draw_lengths
 
         draw_lengths(result.durations, figure)
         typer.echo(f"Lengths: {figure}", err=True)

@@ -12,12 +12,12 @@ from ..runtime.extras import extra
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(help="Folders of finished runs, or folders with runs/, as a sweep leaves them.")
+        list[Path], typer.Argument(help="Folders of finished runs, or folders with runs/, such as that of a sweep.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.", dir_okay=False)],
-    split: Annotated[str, typer.Option(help="Whose scores to show; `ctcdro evaluate` makes them.")] = "test",
+    split: Annotated[str, typer.Option(help="Split whose scores to show; written by `ctcdro evaluate`.")] = "test",
     baseline: Annotated[
-        str | None, typer.Option(help="Run or objective that others are compared with; by default erm.")
+        str | None, typer.Option(help="Run or objective to compare others with. [default: erm]")
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(help="Folder for the figures as PNG and PDF.", file_okay=False)
@@ -25,12 +25,15 @@ def report(
     tables: Annotated[
         Path | None, typer.Option(help="Folder for the tables as Markdown, CSV and LaTeX.", file_okay=False)
     ] = None,
-    num_worst: Annotated[int, typer.Option(help="How many of the worst utterances to show.", min=0)] = 5,
-    no_audio: Annotated[bool, typer.Option("--no-audio", help="Leave their audio out of the page.")] = False,
+    num_worst: Annotated[int, typer.Option(help="Number of worst utterances to show.", min=0)] = 5,
+    no_audio: Annotated[bool, typer.Option("--no-audio", help="Omit the audio of the worst utterances.")] = False,
 ) -> None:
-    """One page about runs that opens without a network: tables, figures, significance, the worst utterances."""
+    """Write one HTML page about runs: tables, figures, significance and the worst utterances.
+
+    Example: ctcdro report runs/erm runs/ctc-dro --out page.html
+    """
     if not out.absolute().parent.is_dir():
-        raise typer.BadParameter(f"--out {out}: there is no such folder.")
+        raise typer.BadParameter(f"--out {out}: the folder {out.parent} does not exist.")
     from .console import progress
 
     with extra("report", "`ctcdro report`"):

@@ -12,6 +12,7 @@ import typer
 
 from ..runtime.extras import extra
 from ..runtime.ranks import is_first_process
+from ..scoring.formatting import format_percent
 
 if TYPE_CHECKING:
     from ..decoding.beam_search import BeamSearch
@@ -213,7 +214,7 @@ class _TrainingProgress:
             best = ", the best so far" if record["is_best"] else ""
             self._bar.console.print(
                 f"epoch {record['epoch']}: dev loss {record['dev_loss']:.2f}, worst {record['worst_language']} "
-                f"{record['worst_cer']:.1%} CER{best}",
+                f"{format_percent(record['worst_cer'])} % CER{best}",
                 highlight=False,
                 markup=False,
             )

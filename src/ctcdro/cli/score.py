@@ -1,4 +1,4 @@
-"""`ctcdro score`: the output of any system, judged against references; no model needed."""
+"""`ctcdro score`: scores the output of any system against references; no model needed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ import typer
 from ..scoring.formatting import format_percent
 
 if TYPE_CHECKING:
+    from ..scoring.comparisons import Difference
+    from ..scoring.intervals import Interval, Uncertainty
     from ..scoring.scores import Counts, Scores
-    from ..scoring.significance import Difference, Interval, TTest, Uncertainty
+    from ..scoring.seeds import TTest
     from ..scoring.transcripts import Transcript
-
-FEW_UTTERANCES = 20
-"""Intervals of languages with fewer test utterances are only rough."""
 
 
 class ScoringProfile(StrEnum):
-    """The profiles of `ctcdro.scoring.scores`."""
+    """The profiles of `ctcdro.scoring.profiles`."""
 
     plain = "plain"
     ml_superb2 = "ml-superb2"
@@ -32,25 +31,28 @@ class ScoringProfile(StrEnum):
 
 def score(
     reference: Annotated[
-        Path, typer.Argument(help="What was said: a manifest, or Kaldi's text or NIST's trn with language tokens.")
+        Path, typer.Argument(help="References: a manifest, or Kaldi's text or NIST's trn with language tokens.")
     ],
     hypotheses: Annotated[
-        list[Path], typer.Argument(help="What was recognized, in any of these forms; further ones are compared.")
+        list[Path],
+        typer.Argument(help="Hypotheses in any of these formats; each further file is compared with the first."),
     ],
     profile: Annotated[
         ScoringProfile,
-        typer.Option(help="plain: corpus rates. ml-superb2: the challenge's rules. paper: as the authors score."),
+        typer.Option(help="plain: corpus rates. ml-superb2: the challenge's rules. paper: the authors' scoring."),
     ] = ScoringProfile.plain,
-    lang: Annotated[str | None, typer.Option(help="The language of references that tell none.")] = None,
+    lang: Annotated[str | None, typer.Option(help="Language of references that specify none, for example ces.")] = None,
     missing_as_empty: Annotated[
-        bool, typer.Option("--missing-as-empty", help="Count references without hypothesis as empty ones.")
+        bool, typer.Option("--missing-as-empty", help="Count references without a hypothesis as empty hypotheses.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write that object to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print scores and intervals as one JSON object.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="JSON file for scores and intervals.")] = None,
 ) -> None:
-    """Score hypotheses by language: character and word error rates, language accuracy, and how sure they are.
+    """Score hypotheses per language: CER, WER and language accuracy, with confidence intervals.
 
-    Of several files of hypotheses, each further one is compared with the first.
+    Each further file of hypotheses is compared with the first.
+
+    Example: ctcdro score test.jsonl baseline.trn ours.trn
     """
     from ..scoring.transcripts import read_references
     from ..storage.json_files import write_json
@@ -90,8 +92,8 @@ class SystemComparison:
 
 
 def _score_file(path: Path, references: Sequence[Transcript], missing_as_empty: bool, profile: str) -> ScoredSystem:
+    from ..scoring.intervals import confidence_intervals
     from ..scoring.scores import count
-    from ..scoring.significance import confidence_intervals
     from ..scoring.transcripts import match, read_hypotheses
 
     counts = count(match(references, read_hypotheses(path), missing_as_empty), profile)
@@ -99,15 +101,15 @@ def _score_file(path: Path, references: Sequence[Transcript], missing_as_empty: 
 
 
 def _compare(first: ScoredSystem, second: ScoredSystem) -> SystemComparison:
-    from ..scoring.significance import compare, paired_t_test
+    from ..scoring.comparisons import compare
+    from ..scoring.seeds import t_test_over_languages
 
-    ours, theirs = (list(system.scores.rates("cer").values()) for system in (first, second))
-    test = paired_t_test(ours, theirs) if len(ours) > 1 else None
+    test = t_test_over_languages(first.scores, second.scores)
     return SystemComparison(second.name, compare(first.counts, second.counts), test)
 
 
 def _record(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparison]) -> dict[str, Any]:
-    """Scores and intervals of a single system; of several those of each by name, and the comparisons."""
+    """Scores and intervals of a single system, or those of several by name, and the comparisons."""
     records = {system.name: {**system.scores.to_record(), "intervals": asdict(system.intervals)} for system in systems}
     if len(systems) == 1:
         return records[systems[0].name]
@@ -133,7 +135,7 @@ def _print(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparis
         results.print(f"{comparison.name} minus {systems[0].name}, in points, with 95 % intervals", soft_wrap=True)
         results.print(comparison_table(comparison.differences).to_rich())
         if test := comparison.over_languages:
-            value, low, high = (format_percent(one, signed=True) for one in (test.value, test.low, test.high))
+            value, low, high = (format_percent(rate, signed=True) for rate in (test.value, test.low, test.high))
             results.print(
                 f"\nPaired t-test of the CER over {test.degrees + 1} languages: {value} "
                 f"({low} to {high}), p = {test.p_value:.3f}"
@@ -142,9 +144,9 @@ def _print(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparis
 
 
 def print_scores(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> None:
-    """Prints the rates of a system by language and over languages, with remarks on how to read them."""
+    """Prints the rates of a system per language and over languages, with notes."""
     from ..report.tables.scores import scores_table
-    from ..scoring.scores import NO_LANGUAGE
+    from ..scoring.scores import FEW_UTTERANCES, NO_LANGUAGE
     from .console import results
 
     results.print(scores_table(scores, intervals).to_rich())
@@ -153,7 +155,7 @@ def print_scores(scores: Scores, intervals: Uncertainty[Interval] | None = None)
     if scores.is_empty:
         results.print("Every hypothesis is empty: the model may predict only blanks.")
     if all(set(named) == {NO_LANGUAGE} for named in scores.confusion.values()):
-        results.print("No hypothesis names a language, so LID is 0.")
-    few = [language for language, rates in scores.languages.items() if rates.num_utterances < FEW_UTTERANCES]
+        results.print("No hypothesis has a language, so LID is 0.")
+    few = scores.small_languages
     if few and intervals is not None:
         results.print(f"Fewer than {FEW_UTTERANCES} utterances, so intervals are only rough: {', '.join(few)}")

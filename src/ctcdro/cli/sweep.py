@@ -131,9 +131,10 @@ def rows_table(rows: Sequence[Row]) -> Table:
         Column(
             "worst CER",
             lambda runs: average([run.max_cer for run in runs], ", ".join(sorted({run.worst_lang for run in runs}))),
+            "lower",
         ),
-        Column("mean CER", lambda runs: average([run.avg_cer for run in runs])),
-        Column("LID", lambda runs: average([run.lid for run in runs])),
+        Column("mean CER", lambda runs: average([run.avg_cer for run in runs]), "lower"),
+        Column("LID", lambda runs: average([run.lid for run in runs]), "higher"),
     ]
     return Table.of("sweep", "", columns, by_setting.values())
 

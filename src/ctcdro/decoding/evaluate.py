@@ -23,7 +23,8 @@ from ..storage.paths import PathLike, refuse_link
 with extra("train", "Evaluation"):
     from ..models.feature_cache import FeatureCache, FeatureRecognizer, speech_dataset
     from ..runs.config import read_config
-    from ..scoring.scores import PROFILES, Scores, score
+    from ..scoring.profiles import PROFILES
+    from ..scoring.scores import Scores, score
     from .beam_search import BeamSearch
     from .decode import decode
     from .transcribe import load_for_decoding

@@ -3,16 +3,14 @@
     write_report(["run1", "run2"], "page.html", figures="figures", tables="tables")
 
 Guarantees: the page needs no other file; all text from data is escaped, and the page's security policy allows only its
-two scripts; the same runs give the same page. Results are read from the run folders, and computed by `metrics` and
-`significance`.
+own script; the same runs give the same page.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,29 +19,29 @@ from ..runtime.extras import extra
 
 with extra("report", "The report"):
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from plotly.offline import get_plotlyjs
 
 from .. import __version__
 from ..runtime.progress import Track, untracked
-from ..scoring.significance import confidence_intervals
+from ..scoring.formatting import format_percent
+from ..scoring.intervals import confidence_intervals
+from ..scoring.scores import FEW_UTTERANCES
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
-from .plot_data import cer_bars, confusion_matrix
-from .plotly_figures import PageFigure, cer_figure, confusion_figure, lengths_figure, weights_figure
-from .read_runs import read_runs
-from .study import Study, compare_runs, compare_seeds, make_study, slugs
-from .table import Table, write_tables
-from .tables.comparisons import best_language_table, paper_tables, seeds_table, significance_table
+from .against_baseline import compare_runs, compare_seeds
+from .confusion import confusion_matrix
+from .figures import ReportFigure, cer_figure, confusion_figure, lengths_figure, weights_figure, write_figures
+from .read_runs import Dataset, read_runs
+from .study import Study, make_study, slugs
+from .table import Column, Table, write_tables
+from .tables.comparisons import paper_tables, seeds_table, significance_table
+from .tables.datasets import statistics_table
 from .tables.results import Intervals, confusion_table, details_table, language_tables, results_table, runs_table
-from .tables.training import differences_table, lengths_table, settings_table, time_table, weights_table
-from .worst_utterances import WorstUtterance, worst_utterances
-
-FEW_UTTERANCES = 20
-"""Intervals of languages with fewer test utterances are only rough."""
+from .tables.training import differences_table, settings_table, time_table, weights_table
+from .worst_utterances import worst_utterances
 
 
 @dataclass(frozen=True)
-class Written:
+class ReportFiles:
     """The files of a report."""
 
     page: Path
@@ -62,26 +60,26 @@ def write_report(
     num_worst: int = 5,
     audio: bool = True,
     track: Track = untracked,
-) -> Written:
+) -> ReportFiles:
     """Writes the page about runs.
 
     Args:
-        runs: folders of finished runs, or folders with `runs/`, as a sweep leaves them.
+        runs: folders of finished runs, or folders with `runs/`, such as that of a sweep.
         out: the HTML file.
-        split: whose scores to show.
-        baseline: the run, by its name or folder, or the objective that others are compared with; by default `erm`,
-            or the first run if none has it.
+        split: name of the scores to show.
+        baseline: the run, by its name or folder, or the objective to compare others with; by default `erm`, or the
+            first method if no run has it.
         figures: folder for the figures as PNG and PDF.
         tables: folder for the tables as Markdown, CSV and LaTeX.
-        num_worst: how many of the worst utterances to show, of each test set.
-        audio: whether they can be listened to.
+        num_worst: number of worst utterances to show per test set.
+        audio: whether to include their audio.
         track: shows progress.
 
     Raises:
         ValueError: naming the folder and the command to run, if a run is not finished or not scored.
     """
-    found = read_runs(runs, split)
-    study = make_study(found.runs, baseline)
+    loaded = read_runs(runs, split)
+    study = make_study(loaded.runs, baseline)
     intervals = {
         run.name: confidence_intervals(run.counts) for run in track(study.runs, "computing intervals", len(study.runs))
     }
@@ -93,40 +91,30 @@ def write_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["data"] = _json_in_html
-    environment.filters["source_hash"] = _source_hash
+    environment.filters |= {"source_hash": _source_hash, "percent": format_percent}
     page = environment.get_template("page.html.jinja").render(
-        **content,
-        worst=_worst(study, num_worst, audio),
-        with_audio=audio,
-        num_skipped=found.num_skipped,
-        version=__version__,
-        plotly_js=get_plotlyjs(),
+        **content, worst=worst_utterances(study, num_worst, audio), num_skipped=loaded.num_skipped, version=__version__
     )
     with atomic_write(out) as file:
         file.write(page)
-    written = Written(Path(out))
-    if figures is not None:
-        from .matplotlib_figures import write_figures
-
-        written.figures.extend(write_figures(study, intervals, figures))
-    if tables is not None:
-        written.tables.extend(write_tables(list(_tables(content)), tables))
-    return written
+    return ReportFiles(
+        Path(out),
+        [] if figures is None else write_figures(_parts(content, ReportFigure), figures),
+        [] if tables is None else write_tables(_parts(content, Table), tables),
+    )
 
 
 def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
-    """All that the template shows, but for the audio."""
+    """The variables of the template, except for the worst utterances."""
     comparisons = compare_runs(study)
     by_seed = compare_seeds(study)
-    datasets = list({run.dataset.path: run.dataset for run in study.runs}.values())
-    differing = differences_table(study)
+    datasets = {run.dataset.path: run.dataset for run in study.runs}.values()
+    different = differences_table(study)
     return {
         "study": study,
         "split": study.runs[0].split,
-        "tests": _tests(study),
         "synthetic": [dataset.name for dataset in datasets if dataset.is_synthetic],
-        "few": _few(study),
+        "few": sorted({language for run in study.runs for language in run.scores.small_languages}),
         "few_utterances": FEW_UTTERANCES,
         "empty": [study.label(run) for run in study.runs if run.scores.is_empty],
         "results": results_table(study),
@@ -136,108 +124,58 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "runs": runs_table(study, intervals),
         "significance": significance_table(study, comparisons) if comparisons else None,
         "seeds": seeds_table(by_seed) if by_seed else None,
-        "best_language": best_language_table(study, comparisons) if comparisons else None,
         "cer_figures": _cer_figures(study, intervals),
         "weights": weights_table(study) if any(run.weights.steps for run in study.runs) else None,
         "weights_figures": _weights_figures(study),
         "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_constant],
-        "confusions": [
-            (
-                confusion_figure(confusion_matrix(method), f"confusion-{name}", method.name),
-                confusion_table(confusion_matrix(method), f"confusion-{name}", method.name),
-            )
-            for method, name in zip(study.methods, slugs(method.name for method in study.methods), strict=True)
-        ],
+        "confusions": list(_confusions(study)),
         "lengths": [
-            (lengths_figure(dataset, f"lengths-{name}", dataset.name), lengths_table(dataset, f"lengths-{name}"))
+            (lengths_figure(dataset.durations, f"lengths-{name}", dataset.name), _lengths_table(dataset, name))
             for name, dataset in study.datasets.items()
         ],
         "time": time_table(study),
-        "differences": differing if len(differing.columns) > 1 else None,
+        "differences": different if len(different.columns) > 1 else None,
         "settings": settings_table(study),
     }
 
 
-@dataclass(frozen=True)
-class TestData:
-    """What runs were tested on."""
-
-    name: str
-    num_languages: int
-    num_utterances: int
-    num_characters: int
-    profile: str
-    baselines: list[str]
-
-
-def _tests(study: Study) -> list[TestData]:
-    found = []
-    for methods in study.test_sets:
-        first = methods[0].first
-        against = [study.baselines[method.name].name for method in methods if method.name in study.baselines]
-        found.append(
-            TestData(
-                first.data_name,
-                len(first.scores.languages),
-                first.scores.together.num_utterances,
-                first.scores.together.characters.reference,
-                first.scores.profile,
-                list(dict.fromkeys(against)),
-            )
-        )
-    return found
-
-
-def _worst(study: Study, num_worst: int, audio: bool) -> list[tuple[str, list[WorstUtterance]]]:
-    """The worst utterances, with the name of the test set; sets that have none are left out."""
-    found = zip(study.test_sets, worst_utterances(study, num_worst, audio), strict=True)
-    return [(methods[0].first.data_name, own) for methods, own in found if own]
-
-
-def _few(study: Study) -> list[str]:
-    """Languages with few test utterances."""
-    return sorted(
-        {
-            language
-            for run in study.runs
-            for language, figures in run.scores.languages.items()
-            if figures.num_utterances < FEW_UTTERANCES
-        }
-    )
-
-
-def _cer_figures(study: Study, intervals: Intervals) -> list[PageFigure]:
-    """A figure for each test set."""
+def _cer_figures(study: Study, intervals: Intervals) -> list[ReportFigure]:
+    names = ["cer", *(f"cer-{number}" for number in range(2, len(study.test_sets) + 1))]
     return [
-        cer_figure(cer_bars(intervals, methods), f"cer-{number}", methods[0].first.data_name)
-        for number, methods in enumerate(study.test_sets)
+        cer_figure(methods, intervals, name, methods[0].first.data_name)
+        for methods, name in zip(study.test_sets, names, strict=True)
     ]
 
 
-def _weights_figures(study: Study) -> list[PageFigure]:
-    """A figure for each run whose weights move."""
-    moving = [run for run in study.runs if run.weights.steps and not run.weights.is_constant]
-    highest = max((max(own) for run in moving for own in run.weights.groups.values()), default=1.0)
-    return [weights_figure(run, study.label(run), f"weights-{number}", highest) for number, run in enumerate(moving)]
+def _weights_figures(study: Study) -> list[ReportFigure]:
+    """A figure for each run whose weights change."""
+    runs = [run for run in study.runs if run.weights.steps and not run.weights.is_constant]
+    highest = max((max(weights) for run in runs for weights in run.weights.groups.values()), default=1.0)
+    names = slugs(map(study.label, runs))
+    return [
+        weights_figure(run, study.label(run), f"weights-{name}", highest) for run, name in zip(runs, names, strict=True)
+    ]
 
 
-def _tables(content: dict[str, Any]) -> Iterable[Table]:
-    """The tables among what the page shows."""
+def _confusions(study: Study) -> Iterator[tuple[ReportFigure, Table]]:
+    for method, slug in zip(study.methods, slugs(method.name for method in study.methods), strict=True):
+        arguments = confusion_matrix(method), f"confusion-{slug}", method.name
+        yield confusion_figure(*arguments), confusion_table(*arguments)
+
+
+def _lengths_table(dataset: Dataset, name: str) -> Table:
+    longest = Column[Any]("longest", lambda row: max(dataset.durations[row.language]))
+    caption = f"Training utterances of {dataset.name}: mean ± standard deviation of seconds and characters."
+    return statistics_table({"train": dataset.statistics}, f"lengths-{name}", caption, [longest])
+
+
+def _parts(content: dict[str, Any], kind: type) -> Iterator[Any]:
+    """The figures or tables among the variables of the template."""
     for value in content.values():
-        for one in value if isinstance(value, list) else [value]:
-            yield from (part for part in (one if isinstance(one, tuple) else (one,)) if isinstance(part, Table))
+        for item in value if isinstance(value, list) else [value]:
+            yield from (part for part in (item if isinstance(item, tuple) else (item,)) if isinstance(part, kind))
 
 
 def _source_hash(script: str) -> str:
     """The hash by which a Content-Security-Policy allows a script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def _json_in_html(value: Any) -> Any:
-    """JSON that may stand in a script element: no character of it can end the element."""
-    from markupsafe import Markup
-
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for one in "<>&\u2028\u2029":
-        text = text.replace(one, f"\\u{ord(one):04x}")
-    return Markup(text)

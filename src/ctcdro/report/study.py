@@ -1,34 +1,24 @@
-"""Which runs are of one method, what a method is called, and how it compares with the baseline.
+"""Runs grouped by method, with names and baselines of the methods.
 
-Runs whose configurations differ only in the seed belong to one method; of several with the same seed, the first counts.
-A method is compared with the baseline on the same test data. Each run is compared with the baseline's run of the same
-seed, utterance by utterance, which shows the variation over test utterances. Over seeds, methods are compared with a
-paired t-test, which shows the variation over training runs.
+Runs whose configurations differ only in the seed belong to one method; among several with the same seed, the first
+counts. A method is compared with the most similar baseline on the same test data.
 """
 
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from ..objectives.methods import METHODS, all_settings
 from ..runs.parsing import by_key
-from ..scoring.significance import Difference, OverRuns, TTest, Uncertainty, compare, over_runs, paired_t_test
+from ..scoring.seeds import RunMean, mean_over_runs, over_runs
 from .read_runs import Dataset, RunResult
 
-OBJECTIVES = {
-    "erm": "ERM",
-    "group-dro": "Group DRO",
-    "ctc-dro-unsmoothed": "CTC-DRO without smoothing",
-    "ctc-dro": "CTC-DRO",
-}
-"""How objectives are shown, in the order in which they come."""
-
-# What changes how a run is done, but not what it gives.
+# Settings of how a run is executed, which do not change its results.
 _WITHOUT_EFFECT = (
     "seed",
     "batches.num_workers",
@@ -46,7 +36,7 @@ class MethodRuns:
     runs: list[RunResult]
     """One per seed."""
     repeated: list[RunResult] = field(default_factory=list)
-    """Further runs of the same seeds, which count in no figure."""
+    """Further runs of the same seeds, which do not count."""
 
     @property
     def first(self) -> RunResult:
@@ -60,51 +50,22 @@ class MethodRuns:
     def objective(self) -> str:
         return self.first.config.objective.name
 
-    @property
-    def step_size(self) -> float | None:
-        return None if self.objective == "erm" else self.first.config.objective.step_size
+    def by_seed(self) -> dict[int, RunResult]:
+        return dict(zip(self.seeds, self.runs, strict=True))
 
-    @property
-    def smoothing(self) -> float | None:
-        return self.first.config.objective.smoothing if self.objective == "ctc-dro" else None
+    def setting(self, name: str) -> Any:
+        """A setting of the objective, such as "step_size"; None if the method does not use it."""
+        return self.first.config.objective.settings.get(name)
 
-    def over_runs(self) -> dict[str, OverRuns]:
+    def over_runs(self) -> dict[str, RunMean]:
         """Mean and deviation of the figures of `Scores.summary`."""
         return over_runs([run.scores for run in self.runs])
 
-    def rates(self, rate: str) -> dict[str, OverRuns]:
+    def rates(self, rate: str) -> dict[str, RunMean]:
         """Mean and deviation of a rate of each language."""
-        found = {}
-        for language in self.first.scores.languages:
-            values = [run.scores.rates(rate).get(language) for run in self.runs]
-            there = [value for value in values if value is not None]
-            if there and len(there) == len(values):
-                deviation = statistics.stdev(there) if len(there) > 1 else None
-                found[language] = OverRuns(statistics.fmean(there), deviation, len(there))
-        return found
-
-
-@dataclass(frozen=True)
-class RunComparison:
-    """A run less the baseline's run of the same seed."""
-
-    run: RunResult
-    against: RunResult
-    found: Uncertainty[Difference]
-    over_languages: TTest | None
-    """Of the CER; None for a single language."""
-
-
-@dataclass(frozen=True)
-class SeedComparison:
-    """A method less the baseline, over the seeds that both have."""
-
-    method: MethodRuns
-    against: MethodRuns
-    figure: str
-    """A name of `Scores.summary`."""
-    seeds: list[int]
-    test: TTest
+        rates = [run.scores.rates(rate) for run in self.runs]
+        means = {name: mean_over_runs([of_run.get(name) for of_run in rates]) for name in self.first.scores.languages}
+        return {name: mean for name, mean in means.items() if mean is not None}
 
 
 @dataclass(frozen=True)
@@ -119,13 +80,13 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Study:
-    """All runs, by method, and how they are called."""
+    """All runs by method, with their labels and baselines."""
 
     methods: list[MethodRuns]
     labels: dict[str, str]
-    """How runs are called, by their names."""
+    """Labels of runs, by their names."""
     baselines: dict[str, MethodRuns]
-    """What methods are compared with, by their names; a baseline has none."""
+    """Baselines of methods, by the names of the methods; a baseline has none."""
 
     @property
     def runs(self) -> list[RunResult]:
@@ -133,50 +94,49 @@ class Study:
 
     @property
     def repetitions(self) -> list[Repetition]:
-        """Runs that are not counted, because another has the same configuration and seed."""
-        return [
-            Repetition(run, counted, run.predictions == counted.predictions)
-            for method in self.methods
-            for run in method.repeated
-            for counted in [_by_seed(method)[run.config.seed]]
-        ]
+        """Runs that do not count, because another has the same configuration and seed."""
+        repetitions = []
+        for method in self.methods:
+            for run in method.repeated:
+                counted = method.by_seed()[run.config.seed]
+                repetitions.append(Repetition(run, counted, run.predictions == counted.predictions))
+        return repetitions
+
+    @property
+    def tuned_settings(self) -> list[str]:
+        """Settings of the objectives that have to be tuned, such as "step_size"."""
+        return list(dict.fromkeys(name for method in self.methods for name in METHODS[method.objective].tuned))
 
     def has_unequal_seeds(self, method: MethodRuns) -> bool:
         """Whether another method of the same test data has other seeds."""
-        return any(one.seeds != method.seeds for one in self.methods if one.first.test_data == method.first.test_data)
+        data = method.first.test_data
+        return any(other.seeds != method.seeds for other in self.methods if other.first.test_data == data)
 
     @property
     def test_sets(self) -> list[list[MethodRuns]]:
-        """Methods that were tested on the same data, together."""
-        found: dict[int, list[MethodRuns]] = {}
+        """Methods grouped by test data."""
+        groups: dict[int, list[MethodRuns]] = {}
         for method in self.methods:
-            found.setdefault(method.first.test_data, []).append(method)
-        return list(found.values())
+            groups.setdefault(method.first.test_data, []).append(method)
+        return list(groups.values())
 
     @property
     def datasets(self) -> dict[str, Dataset]:
         """Datasets whose training utterances are known, by names for files and anchors."""
-        found = {run.dataset.path: run.dataset for run in self.runs if run.dataset.durations}
-        return dict(zip(slugs(dataset.name for dataset in found.values()), found.values(), strict=True))
+        known = {run.dataset.path: run.dataset for run in self.runs if run.dataset.durations}
+        return dict(zip(slugs(dataset.name for dataset in known.values()), known.values(), strict=True))
 
     def label(self, run: RunResult) -> str:
         return self.labels[run.name]
 
-    def pairs(self, method: MethodRuns) -> list[tuple[RunResult, RunResult]]:
-        """Runs of a method, each with the baseline's run of the same seed, or with its first run if there is none."""
-        if method.name not in self.baselines:
-            return []
-        baseline = self.baselines[method.name]
-        by_seed = _by_seed(baseline)
-        return [(run, by_seed.get(run.config.seed, baseline.first)) for run in method.runs]
-
 
 def make_study(runs: Sequence[RunResult], baseline: str | None = None) -> Study:
-    """Puts runs together by method, and settles what each is compared with.
+    """Groups runs by method, and selects the baseline of each.
 
     Args:
         runs: at least one.
-        baseline: the name or folder of a run, or an objective; by default `erm` if there is such a run, else the first.
+        baseline: the name or folder of a run, or an objective; by default `erm` if there is such a run, else the first
+            method.
 
     Raises:
         ValueError: if there is no such baseline.
@@ -184,178 +144,126 @@ def make_study(runs: Sequence[RunResult], baseline: str | None = None) -> Study:
     grouped: dict[str, list[RunResult]] = {}
     for run in runs:
         grouped.setdefault(_method_key(run), []).append(run)
-    groups = sorted((sorted(own, key=lambda run: run.config.seed) for own in grouped.values()), key=_order_of(runs))
-    methods = [_method(name, own) for name, own in zip(_method_names(groups), groups, strict=True)]
+    # Data and encoders in the given order, as in the paper's tables, then objectives.
+    data = [run.test_data for run in runs]
+    encoders = [run.config.model.encoder for run in runs]
+    groups = sorted(
+        (sorted(group, key=lambda run: run.config.seed) for group in grouped.values()),
+        key=lambda group: (
+            data.index(group[0].test_data),
+            encoders.index(group[0].config.model.encoder),
+            list(METHODS).index(group[0].config.objective.name),
+        ),
+    )
+    methods = [_count_seeds_once(*item) for item in zip(_method_names(groups), groups, strict=True)]
     return Study(methods, _labels(methods), _baselines(methods, baseline))
 
 
-def _method(name: str, runs: Sequence[RunResult]) -> MethodRuns:
-    """Counts the first run of each seed."""
+def _count_seeds_once(name: str, runs: Sequence[RunResult]) -> MethodRuns:
     counted: dict[int, RunResult] = {}
-    repeated = []
     for run in runs:
-        if run.config.seed in counted:
-            repeated.append(run)
-        else:
-            counted[run.config.seed] = run
-    return MethodRuns(name, list(counted.values()), repeated)
-
-
-def _order_of(runs: Sequence[RunResult]) -> Callable[[Sequence[RunResult]], tuple[int, int, int]]:
-    """Data and encoders in the order they came, as the paper's tables have them, then objectives."""
-    data = list(dict.fromkeys(run.test_data for run in runs))
-    encoders = list(dict.fromkeys(run.config.model.encoder for run in runs))
-    objectives = [*OBJECTIVES, *(run.config.objective.name for run in runs)]
-
-    def order(own: Sequence[RunResult]) -> tuple[int, int, int]:
-        first = own[0]
-        return (
-            data.index(first.test_data),
-            encoders.index(first.config.model.encoder),
-            objectives.index(first.config.objective.name),
-        )
-
-    return order
+        counted.setdefault(run.config.seed, run)
+    kept = list(counted.values())
+    return MethodRuns(name, kept, [run for run in runs if not any(run is other for other in kept)])
 
 
 def flat_config(run: RunResult) -> dict[str, Any]:
-    """The configuration of a run by keys, as `objective.step_size`; what its objective does not use is None."""
+    """The configuration of a run by keys, such as `objective.step_size`; settings that have no effect are None."""
     values = dict(by_key(run.config.model_dump(mode="json")))
-    name = run.config.objective.name
-    if name == "erm":
-        values["objective.step_size"] = None
-    if name != "ctc-dro":
-        values["objective.smoothing"] = None
-    if values.get("batches.sampler") == "length-matched":
+    unused = all_settings().keys() - run.config.objective.settings.keys()
+    values |= {f"objective.{name}": None for name in unused}
+    if run.config.batches.sampler == "length-matched":
         values["batches.batch_size"] = None
     return values
 
 
+def _settings(run: RunResult) -> dict[str, Any]:
+    return {key: value for key, value in flat_config(run).items() if key not in _WITHOUT_EFFECT}
+
+
 def _method_key(run: RunResult) -> str:
-    values = {key: value for key, value in flat_config(run).items() if key not in _WITHOUT_EFFECT}
-    return json.dumps([values, run.test_data], sort_keys=True)
+    return json.dumps([_settings(run), run.test_data], sort_keys=True)
 
 
 def _method_names(groups: Sequence[Sequence[RunResult]]) -> list[str]:
-    """Objectives, with the settings that it takes to tell those apart which have the same."""
-    first = [own[0] for own in groups]
-    names = [OBJECTIVES.get(run.config.objective.name, run.config.objective.name) for run in first]
-    for objective in {run.config.objective.name for run in first}:
-        alike = [place for place, run in enumerate(first) if run.config.objective.name == objective]
-        configs = {place: flat_config(first[place]) for place in alike}
-        # What is in the tables anyway comes first.
-        keys = sorted(configs[alike[0]], key=lambda key: key not in ("dataset", "model.encoder"))
-        for key in (key for key in keys if key not in _WITHOUT_EFFECT):
-            settings = {place: _setting(key, configs[place].get(key), first[place]) for place in alike}
-            longer = {place: f"{names[place]}, {settings[place]}" for place in alike}
-            if len(set(longer.values())) > len({names[place] for place in alike}):
-                names = [longer.get(place, name) for place, name in enumerate(names)]
-    if len(set(names)) < len(names):
-        return [f"{name} ({run.name})" for name, run in zip(names, first, strict=True)]
-    return names
+    """Titles of objectives, with the settings that distinguish methods of the same objective."""
+    first = [group[0] for group in groups]
+    names = {run.name: METHODS[run.config.objective.name].title for run in first}
+    for objective in METHODS:
+        alike = [run for run in first if run.config.objective.name == objective]
+        # Data and encoders, which have columns in the tables, come first.
+        keys = dict.fromkeys(["dataset", "model.encoder", *(key for run in alike for key in _settings(run))])
+        for key in keys:
+            longer = {run.name: f"{names[run.name]}, {_format_setting(key, run)}" for run in alike}
+            if len(set(longer.values())) > len({names[run.name] for run in alike}):
+                names |= longer
+    if len(set(names.values())) < len(names):
+        return [f"{names[run.name]} ({run.name})" for run in first]
+    return list(names.values())
 
 
-def _setting(key: str, value: Any, run: RunResult) -> str:
-    """A setting in a name: data and encoders by their own names, others with what they are."""
+def _format_setting(key: str, run: RunResult) -> str:
     if key in ("dataset", "model.encoder"):
         return run.data_name if key == "dataset" else run.model_name
-    shown = f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{key.rpartition('.')[2].replace('_', ' ')} {shown}"
+    return f"{key.rpartition('.')[2].replace('_', ' ')} {format_setting(flat_config(run).get(key))}"
+
+
+def format_setting(value: Any) -> str | None:
+    return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _labels(methods: Sequence[MethodRuns]) -> dict[str, str]:
-    labels = {}
-    is_seed_told = any(len(method.runs) > 1 for method in methods)
-    for method in methods:
-        for run in method.runs:
-            labels[run.name] = f"{method.name}, seed {run.config.seed}" if is_seed_told else method.name
-    return labels
+    with_seed = any(len(method.runs) > 1 for method in methods)
+    return {
+        run.name: f"{method.name}, seed {run.config.seed}" if with_seed else method.name
+        for method in methods
+        for run in method.runs
+    }
 
 
 def _baselines(methods: Sequence[MethodRuns], wanted: str | None) -> dict[str, MethodRuns]:
-    candidates = _wanted(methods, wanted)
-    found = {}
+    candidates = _select_baselines(methods, wanted)
+    baselines = {}
     for method in methods:
-        alike = [one for one in candidates if one.first.test_data == method.first.test_data]
+        alike = [other for other in candidates if other.first.test_data == method.first.test_data]
         if alike and method not in candidates:
-            found[method.name] = min(alike, key=lambda one: _num_differences(one, method))
-    return found
+            settings = flat_config(method.first)
+            baselines[method.name] = min(alike, key=lambda other: _num_differences(flat_config(other.first), settings))
+    return baselines
 
 
-def _wanted(methods: Sequence[MethodRuns], wanted: str | None) -> list[MethodRuns]:
+def _select_baselines(methods: Sequence[MethodRuns], wanted: str | None) -> list[MethodRuns]:
     if wanted is None:
         return [method for method in methods if method.objective == "erm"] or list(methods[:1])
-    named = [
-        method
-        for method in methods
-        if method.objective == wanted
-        or any(
-            wanted == run.name or Path(wanted).resolve() == run.path.resolve()
-            for run in (*method.runs, *method.repeated)
-        )
-    ]
-    if not named:
+
+    def is_wanted(run: RunResult) -> bool:
+        names = (run.config.objective.name, run.name)
+        return wanted in names or Path(wanted).resolve() == run.path.resolve()
+
+    selected = [method for method in methods if any(map(is_wanted, (*method.runs, *method.repeated)))]
+    if not selected:
         names = ", ".join(run.name for method in methods for run in method.runs)
         raise ValueError(
-            f"`baseline` must be one of the runs ({names}), or an objective that one of them has "
+            f"`baseline` must be one of the runs ({names}), or the objective of one of them "
             f"({', '.join(sorted({method.objective for method in methods}))}); got {wanted!r}."
         )
-    return named
+    return selected
 
 
-def _num_differences(one: MethodRuns, other: MethodRuns) -> int:
-    """In how many settings two methods differ, so that a method is compared with what is most like it."""
-    ours, theirs = flat_config(one.first), flat_config(other.first)
+def _num_differences(ours: dict[str, Any], theirs: dict[str, Any]) -> int:
     return sum(ours.get(key) != theirs.get(key) for key in {**ours, **theirs})
 
 
-def compare_runs(study: Study) -> list[RunComparison]:
-    """Each run against the baseline's run of the same seed, utterance by utterance."""
-    found = []
-    for method in study.methods:
-        for run, against in study.pairs(method):
-            ours, theirs = against.scores.rates("cer"), run.scores.rates("cer")
-            test = paired_t_test(list(ours.values()), list(theirs.values())) if len(ours) > 1 else None
-            compared = compare(against.counts, run.counts)
-            found.append(RunComparison(run, against, compared, test))
-    return found
-
-
-def compare_seeds(study: Study) -> list[SeedComparison]:
-    """The paired t-test over seeds of each method against its baseline; of methods that share two seeds or more."""
-    found = []
-    for method in study.methods:
-        against = study.baselines.get(method.name)
-        if against is None:
-            continue
-        ours, theirs = _by_seed(against), _by_seed(method)
-        seeds = sorted(set(ours) & set(theirs))
-        if len(seeds) < 2:
-            continue
-        for figure in ("worst_cer", "mean_cer", "best_cer", "mean_lid"):
-            first = [ours[seed].scores.summary()[figure] for seed in seeds]
-            second = [theirs[seed].scores.summary()[figure] for seed in seeds]
-            there = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
-            if len(there) == len(seeds):
-                test = paired_t_test([a for a, _ in there], [b for _, b in there])
-                found.append(SeedComparison(method, against, figure, seeds, test))
-    return found
-
-
-def _by_seed(method: MethodRuns) -> dict[int, RunResult]:
-    return {run.config.seed: run for run in method.runs}
-
-
 def slugs(texts: Iterable[str]) -> list[str]:
-    """Names for files and anchors; where they would be equal, further ones have a number.
+    """Names for files and anchors, numbered if they would be equal.
 
     Example:
         >>> slugs(["CTC-DRO, step size 0.001", "data", "Data"])
         ['ctc-dro-step-size-0-001', 'data', 'data-2']
     """
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for text in texts:
-        plain = "-".join("".join(one if one.isalnum() else " " for one in text.lower()).split())
+        plain = "-".join("".join(letter if letter.isalnum() else " " for letter in text.lower()).split())
         numbered = (f"{plain}-{number}" for number in count(2))
-        found[next(name for name in chain([plain], numbered) if name not in found)] = None
-    return list(found)
+        unique[next(name for name in chain([plain], numbered) if name not in unique)] = None
+    return list(unique)

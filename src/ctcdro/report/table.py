@@ -1,7 +1,7 @@
 """One table type for the terminal, the page, the model card and files.
 
-A column carries its name, the function that computes its cell, and how its numbers are formatted. A cell holds a text,
-or a number with an optional deviation over runs, interval and note. `Table` renders itself for a terminal, as Markdown,
+A column carries its name, the function that computes its cell, and the format of its numbers. A cell holds a text, or a
+number with an optional deviation over runs, interval and note. `Table` renders itself for a terminal, as Markdown,
 LaTeX and CSV; the template of the page renders it as HTML. Texts from data are escaped in each of these.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from ..scoring.formatting import NO_VALUE
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
 from .escaping import escape_latex, escape_markdown
@@ -21,14 +22,14 @@ from .escaping import escape_latex, escape_markdown
 if TYPE_CHECKING:
     import rich.table
 
-Item = TypeVar("Item")
+    from ..scoring.intervals import Interval
 
-MISSING = "–"
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A text or a number, with what belongs to it; None is shown as a dash."""
+    """A text or a number; None is shown as a dash."""
 
     value: str | float | None
     deviation: float | None = None
@@ -59,6 +60,11 @@ def percent(
     return Cell(100 * rate, None if deviation is None else 100 * deviation, limits, note, is_worst=is_worst)
 
 
+def interval_cell(interval: Interval | None, note: str = "") -> Cell:
+    """A cell with a rate, or a difference of rates, and its interval in percent."""
+    return Cell(None) if interval is None else percent(interval.value, None, (interval.low, interval.high), note)
+
+
 @dataclass(frozen=True)
 class Column(Generic[Item]):
     """A column: its name, the cell of each item, and how its numbers are formatted.
@@ -84,17 +90,17 @@ class Column(Generic[Item]):
         return self.name + {"lower": " ↓", "higher": " ↑", "": ""}[self.better]
 
     def make_cell(self, item: Item) -> Cell:
-        found = self.cell(item)
-        return found if isinstance(found, Cell) else Cell(found)
+        cell = self.cell(item)
+        return cell if isinstance(cell, Cell) else Cell(cell)
 
     def text(self, cell: Cell) -> str:
-        """The cell as people read it."""
+        """The whole cell."""
         return " ".join(filter(None, [self.main(cell), self.extras(cell)]))
 
     def main(self, cell: Cell) -> str:
         """The value with its deviation."""
         if cell.value is None or isinstance(cell.value, str):
-            return MISSING if cell.value is None else cell.value
+            return NO_VALUE if cell.value is None else cell.value
         if self.least is not None and cell.value < self.least:
             return f"< {self.least:g}"
         deviation = "" if cell.deviation is None else f" ± {cell.deviation:,.{self.decimals}f}"
@@ -124,7 +130,7 @@ class Table:
     columns: Sequence[Column[Any]]
     rows: list[list[Cell]]
     num_summary_rows: int = 0
-    """Rows at the end that sum up the others; a terminal shows a blank line before them."""
+    """Rows at the end that summarize the others; a terminal shows a blank line before them."""
 
     @classmethod
     def of(
@@ -141,12 +147,12 @@ class Table:
 
         Args:
             name: the name of its file.
-            caption: what it shows.
+            caption: description of the content.
             columns: in order.
-            items: whatever the functions of the columns take.
-            summary: further items that sum up the others.
-            comparable: a key that is equal for rows that can be compared: among these, the best number of each column
-                is marked. By default none is.
+            items: arguments of the functions of the columns.
+            summary: further items that summarize the others.
+            comparable: a key that is equal for rows that can be compared: the best number of each column among these is
+                marked. By default no number is.
 
         Example:
             >>> columns = [Column("run", lambda run: run[0]), Column("CER", lambda run: run[1], better="lower")]
@@ -166,42 +172,41 @@ class Table:
         if comparable is not None:
             keys = [comparable(item) for item in items]
             for key in set(keys):
-                _mark_best([row for row, own in zip(rows, keys, strict=True) if own == key], columns)
+                _mark_best([row for row, row_key in zip(rows, keys, strict=True) if row_key == key], columns)
         return cls(name, caption, columns, rows, len(summary))
 
-    def is_number(self, place: int) -> bool:
+    def is_number(self, index: int) -> bool:
         """Whether a column has numbers, which are aligned to the right."""
-        return any(isinstance(row[place].value, int | float) for row in self.rows)
+        return any(isinstance(row[index].value, int | float) for row in self.rows)
 
     def texts(self) -> list[list[str]]:
-        """The cells as people read them."""
         return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
 
     def to_rich(self) -> rich.table.Table:
-        """For a terminal: numbers are aligned, intervals and notes stand in a column to their right."""
+        """For a terminal: numbers are aligned, with intervals and notes in a column to their right."""
         import rich.table
         from rich.text import Text
 
         table = rich.table.Table(box=None, header_style="bold", pad_edge=False)
         texts: list[list[str]] = [[] for _ in self.rows]
-        for place, column in enumerate(self.columns):
-            table.add_column(Text(column.name), justify="right" if self.is_number(place) else "left", no_wrap=True)
+        for index, column in enumerate(self.columns):
+            table.add_column(Text(column.name), justify="right" if self.is_number(index) else "left", no_wrap=True)
             parts = [column.main]
-            if any(column.extras(row[place]) for row in self.rows):
+            if any(column.extras(row[index]) for row in self.rows):
                 table.add_column(no_wrap=True)
                 parts.append(column.extras)
-            for row, own in zip(self.rows, texts, strict=True):
-                own += [part(row[place]) for part in parts]
-        for num_left, own in zip(range(len(texts), 0, -1), texts, strict=True):
+            for row, row_texts in zip(self.rows, texts, strict=True):
+                row_texts += [part(row[index]) for part in parts]
+        for num_left, row_texts in zip(range(len(texts), 0, -1), texts, strict=True):
             if num_left == self.num_summary_rows:
                 table.add_row()
-            table.add_row(*map(Text, own))
+            table.add_row(*map(Text, row_texts))
         return table
 
     def to_markdown(self) -> str:
-        """For people: best numbers in bold, worst languages underlined."""
+        """With best numbers in bold and worst languages underlined."""
         lines = [_markdown_row(escape_markdown(column.title) for column in self.columns)]
-        marks = ("--:" if self.is_number(place) else "---" for place in range(len(self.columns)))
+        marks = ("--:" if self.is_number(index) else "---" for index in range(len(self.columns)))
         lines.append(f"|{'|'.join(marks)}|")
         lines += [_markdown_row(row) for row in self._marked(escape_markdown, "**{}**", "<u>{}</u>")]
         caption = [escape_markdown(self.caption), ""] if self.caption else []
@@ -227,13 +232,13 @@ class Table:
             \end{table}
             <BLANKLINE>
         """
-        places = range(len(self.columns))
+        alignment = "".join("r" if self.is_number(index) else "l" for index in range(len(self.columns)))
         lines = [
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{escape_latex(self.caption)}}}",
             rf"\label{{tab:{self.name}}}",
-            rf"\begin{{tabular}}{{{''.join('r' if self.is_number(place) else 'l' for place in places)}}}",
+            rf"\begin{{tabular}}{{{alignment}}}",
             r"\toprule",
             " & ".join(escape_latex(column.title) for column in self.columns) + r" \\",
             r"\midrule",
@@ -251,7 +256,7 @@ class Table:
             yield marked
 
     def to_csv(self) -> str:
-        """For machines: six digits; deviations, limits of intervals and notes in columns of their own.
+        """With six digits, and separate columns for deviations, limits of intervals and notes.
 
         Example:
             >>> columns = [Column("run", lambda run: run), Column("CER", lambda run: Cell(60.8, 2.125, note="nan"))]
@@ -262,13 +267,12 @@ class Table:
         """
         names: list[str] = []
         values: list[list[str]] = [[] for _ in self.rows]
-        for place, column in enumerate(self.columns):
-            parts = [_csv_parts(row[place]) for row in self.rows]
-            for part in ("", "deviation", "low", "high", "note"):
-                own = [one[part] for one in parts]
-                if not part or any(own):
+        for index, column in enumerate(self.columns):
+            for part, get in _CSV_PARTS.items():
+                column_values = [_format_csv(get(row[index])) for row in self.rows]
+                if not part or any(column_values):
                     names.append(f"{column.name} {part}".strip())
-                    for row_values, value in zip(values, own, strict=True):
+                    for row_values, value in zip(values, column_values, strict=True):
                         row_values.append(value)
         file = io.StringIO()
         csv.writer(file, lineterminator="\n").writerows([names, *values])
@@ -289,21 +293,26 @@ def write_tables(tables: Iterable[Table], folder: PathLike) -> list[Path]:
 
 
 def _mark_best(rows: Sequence[list[Cell]], columns: Sequence[Column[Any]]) -> None:
-    for place, column in enumerate(columns):
-        values = [value for row in rows if isinstance(value := row[place].value, float)]
+    for index, column in enumerate(columns):
+        values = [value for row in rows if isinstance(value := row[index].value, float)]
         if column.better and len(set(values)) > 1:
             best = min(values) if column.better == "lower" else max(values)
             for row in rows:
-                row[place] = replace(row[place], is_best=row[place].value == best)
+                row[index] = replace(row[index], is_best=row[index].value == best)
 
 
 def _markdown_row(texts: Iterable[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-def _csv_parts(cell: Cell) -> dict[str, str]:
-    low, high = cell.interval or (None, None)
-    parts = {"": cell.value, "deviation": cell.deviation, "low": low, "high": high, "note": cell.note}
-    return {
-        name: "" if part is None else part if isinstance(part, str) else f"{part:.6g}" for name, part in parts.items()
-    }
+_CSV_PARTS: dict[str, Callable[[Cell], str | float | None]] = {
+    "": lambda cell: cell.value,
+    "deviation": lambda cell: cell.deviation,
+    "low": lambda cell: cell.interval and cell.interval[0],
+    "high": lambda cell: cell.interval and cell.interval[1],
+    "note": lambda cell: cell.note,
+}
+
+
+def _format_csv(value: str | float | None) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:.6g}"

@@ -1,12 +1,12 @@
-"""Rates as people read them. Everywhere else rates are fractions."""
+"""Rates as tables and messages show them. Everywhere else rates are fractions."""
 
 from __future__ import annotations
 
-NO_RATE = "–"
+NO_VALUE = "–"
 
 
 def format_percent(rate: float | None, deviation: float | None = None, *, signed: bool = False) -> str:
-    """Formats a rate, or a difference of rates, in percent with one decimal; without the sign `%`.
+    """Formats a rate, or a difference of rates, in percent with one decimal, without the sign `%`.
 
     Args:
         rate: a fraction; None is shown as a dash.
@@ -20,6 +20,6 @@ def format_percent(rate: float | None, deviation: float | None = None, *, signed
         '+4.0'
     """
     if rate is None:
-        return NO_RATE
+        return NO_VALUE
     shown = f"{100 * rate:{'+' if signed else ''}.1f}"
     return shown if deviation is None else f"{shown} ± {100 * deviation:.1f}"

@@ -1,14 +1,15 @@
 """References and hypotheses of any system, read from files and matched by their ids.
 
-Files may be
+File formats:
 
-- JSON lines: manifests and other references with `id`, `text` and `lang`; hypotheses with `id`, `text` and perhaps
+- JSON lines: manifests and other references with `id`, `text` and `lang`; hypotheses with `id`, `text` and optional
   `lang`; predictions, which have both: `id`, `lang`, `text`, `hyp_lang`, `hyp_text`; NeMo's, with `pred_text`;
 - Kaldi's `text`: an id and a text on each line;
 - NIST's trn: a text, then its id in parentheses.
 
-A language token before a text, as "[ces] dobrý den", tells its language where no field does. Names that end in .jsonl,
-.json or .trn, or are `text`, tell what is in a file; otherwise its first line does. Errors name file and line.
+Without a field for the language, a language token before the text specifies it, such as "[ces] dobrý den". The format
+follows from the name of a file (.jsonl, .json, .trn or `text`), otherwise from its first line. Errors name file and
+line.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,15 +29,15 @@ from ..storage.lines import numbered_lines
 from ..storage.paths import PathLike
 
 Line = TypeVar("Line")
-Read = TypeVar("Read")
+Parsed = TypeVar("Parsed")
 
-# Of a text: hours of speech. The time it takes to count edits grows with the square, and a line can have millions.
+# Hours of speech. The time to count edits grows with the square of a text, and a line can have millions of characters.
 MOST_CHARACTERS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What was said, and what a system recognized; `hyp_lang` is None if it named no language.
+    """A reference and a hypothesis; `hyp_lang` is None if the system predicts no language.
 
     Example:
         >>> Prediction("a1", "ces", "dobrý den", hyp_lang="slk", hyp_text="dobrý deň").to_record()
@@ -59,7 +60,7 @@ class Prediction:
 
     @classmethod
     def from_record(cls, record: Any) -> Prediction:
-        """Reads the object on a line of predictions; further fields are passed over.
+        """Reads the object on a line of predictions; unknown fields are ignored.
 
         Raises:
             ValueError: naming the field that is missing or wrong.
@@ -77,11 +78,11 @@ def read_predictions(path: PathLike) -> list[Prediction]:
     Raises:
         ValueError: naming the file, the line and the field where something is wrong.
     """
-    return [prediction for _, prediction in _read_json(path, Prediction.from_record)]
+    return [prediction for _, prediction in _parse_lines(path, read_json_lines(path), Prediction.from_record)]
 
 
 def write_predictions(path: PathLike, predictions: Iterable[Prediction]) -> None:
-    """Writes predictions, JSON lines; the file appears whole or not at all."""
+    """Writes predictions, JSON lines, atomically."""
     with atomic_write(path) as file:
         for prediction in predictions:
             file.write(json.dumps(prediction.to_record(), ensure_ascii=False) + "\n")
@@ -89,7 +90,7 @@ def write_predictions(path: PathLike, predictions: Iterable[Prediction]) -> None
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A text, its language if that is told, and the place it was read from."""
+    """A text, its language if known, and the file and line it was read from."""
 
     id: str
     text: str
@@ -98,7 +99,7 @@ class Transcript:
 
 
 def split_language(text: str) -> tuple[str | None, str]:
-    """The language token before a text, and the text without it.
+    """Splits a text into its language token and the rest.
 
     Example:
         >>> split_language("[ces] dobrý den")
@@ -106,103 +107,97 @@ def split_language(text: str) -> tuple[str | None, str]:
         >>> split_language("dobrý [ces] den")
         (None, 'dobrý [ces] den')
     """
-    found = re.match(r"\s*\[([^\s\[\]]+)\]", text)
-    return (found[1], text[found.end() :].strip()) if found else (None, text.strip())
+    token = re.match(r"\s*\[([^\s\[\]]+)\]", text)
+    return (token[1], text[token.end() :].strip()) if token else (None, text.strip())
 
 
 def read_references(path: PathLike, lang: str | None = None) -> list[Transcript]:
-    """Reads what was said.
+    """Reads references.
 
     Args:
-        lang: the language of all that tell none.
+        lang: the language of those that specify none.
 
     Raises:
-        ValueError: naming the file and line where something is wrong, an id comes again, or there is no language.
+        ValueError: naming the file and line where something is wrong, an id is repeated, or the language is missing.
     """
-    transcripts = [_with_language(transcript, lang) for transcript in _read(path, _reference)]
+    transcripts = [replace(transcript, lang=transcript.lang or lang) for transcript in _read(path, _parse_reference)]
     for transcript in transcripts:
         if transcript.lang is None:
             raise ValueError(
-                f"{transcript.where}: the reference tells no language; expected `lang`, or a token before the text, "
-                "as [ces]. Or give the language of all."
+                f"{transcript.where}: the reference has no language. Add `lang`, put a token such as [ces] before the "
+                "text, or specify one language for all with --lang (`lang` in Python)."
             )
     return transcripts
 
 
 def read_hypotheses(path: PathLike) -> list[Transcript]:
-    """Reads what was recognized.
+    """Reads hypotheses.
 
     Raises:
-        ValueError: naming the file and line where something is wrong, or an id comes again.
+        ValueError: naming the file and line where something is wrong, or an id is repeated.
     """
-    return _read(path, _hypothesis)
+    return _read(path, _parse_hypothesis)
 
 
 def match(
     references: Sequence[Transcript], hypotheses: Sequence[Transcript], missing_as_empty: bool = False
 ) -> list[Prediction]:
-    """Brings references and hypotheses together by their ids, in the order of references.
+    """Matches references and hypotheses by their ids, in the order of references.
 
     Args:
         references: with languages.
-        missing_as_empty: count a reference without hypothesis as one where nothing was recognized.
+        missing_as_empty: count a reference without a hypothesis as an empty hypothesis.
 
     Raises:
-        ValueError: naming the places of ids that are only on one side.
+        ValueError: naming the file and line of ids that are only on one side.
 
     Example:
         >>> match([Transcript("a1", "ahoj", "ces")], [Transcript("a1", "ahoi", None)])
         [Prediction(id='a1', lang='ces', text='ahoj', hyp_lang=None, hyp_text='ahoi')]
     """
-    found = {hypothesis.id: hypothesis for hypothesis in hypotheses}
+    by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
     known = {reference.id for reference in references}
-    if superfluous := [hypothesis for hypothesis in hypotheses if hypothesis.id not in known]:
-        raise ValueError(f"{_places(superfluous)}, which no reference has.")
-    missing = [reference for reference in references if reference.id not in found]
+    if unknown := [hypothesis for hypothesis in hypotheses if hypothesis.id not in known]:
+        raise ValueError(f"{_first_id(unknown)} has no reference.")
+    missing = [reference for reference in references if reference.id not in by_id]
     if missing and not missing_as_empty:
-        raise ValueError(f"{_places(missing)}, which no hypothesis has. Missing ones can be counted as empty.")
-    return [_matched(reference, found.get(reference.id)) for reference in references]
+        raise ValueError(f"{_first_id(missing)} has no hypothesis. Use --missing-as-empty to count it as empty.")
+    predictions = []
+    for reference in references:
+        assert reference.lang is not None
+        hypothesis = by_id.get(reference.id, Transcript(reference.id, "", None))
+        predictions.append(Prediction(reference.id, reference.lang, reference.text, hypothesis.lang, hypothesis.text))
+    return predictions
 
 
-def _matched(reference: Transcript, hypothesis: Transcript | None) -> Prediction:
-    hypothesis = hypothesis or Transcript(reference.id, "", None)
-    assert reference.lang is not None
-    return Prediction(reference.id, reference.lang, reference.text, hypothesis.lang, hypothesis.text)
-
-
-def _places(transcripts: Sequence[Transcript]) -> str:
+def _first_id(transcripts: Sequence[Transcript]) -> str:
     first, more = transcripts[0], len(transcripts) - 1
     return f"{first.where}: id {first.id!r:.60}" + (f" (and {more} more)" if more else "")
 
 
-def _with_language(transcript: Transcript, lang: str | None) -> Transcript:
-    return Transcript(transcript.id, transcript.text, transcript.lang or lang, transcript.where)
-
-
-def _read(path: PathLike, of_record: Callable[[Any], Transcript]) -> list[Transcript]:
-    """The transcripts of a file in any of the forms; `of_record` reads a JSON object."""
-    form = _form(path)
-    if form == "json":
-        read = _read_json(path, of_record)
+def _read(path: PathLike, parse_record: Callable[[Any], Transcript]) -> list[Transcript]:
+    """Reads a file in any format; `parse_record` reads a JSON object."""
+    file_format = _detect_format(path)
+    if file_format == "json":
+        parsed = _parse_lines(path, read_json_lines(path), parse_record)
     else:
-        read = _parse_lines(path, numbered_lines(path), _of_trn if form == "trn" else _of_kaldi)
-    first: dict[str, str] = {}
-    transcripts = []
-    for number, transcript in read:
+        parsed = _parse_lines(path, numbered_lines(path), _parse_trn if file_format == "trn" else _parse_kaldi)
+    transcripts: dict[str, Transcript] = {}
+    for number, transcript in parsed:
         where = f"{os.fspath(path)}:{number}"
-        if transcript.id in first:
-            raise ValueError(f"{where}: id {transcript.id!r:.60} is at {first[transcript.id]} too.")
-        first[transcript.id] = where
-        transcripts.append(Transcript(transcript.id, transcript.text, transcript.lang, where))
+        if transcript.id in transcripts:
+            first = transcripts[transcript.id].where
+            raise ValueError(f"{where}: id {transcript.id!r:.60} is already at {first}. Ids must be unique.")
+        transcripts[transcript.id] = replace(transcript, where=where)
     if not transcripts:
-        raise ValueError(f"{os.fspath(path)}: no transcripts in it.")
-    return transcripts
+        raise ValueError(f"{os.fspath(path)}: the file has no transcripts.")
+    return list(transcripts.values())
 
 
 _TRN = re.compile(r"(.*)\(([^\s()]+)\)\s*")
 
 
-def _form(path: PathLike) -> str:
+def _detect_format(path: PathLike) -> str:
     name = Path(path).name.removesuffix(".gz")
     if name.endswith((".jsonl", ".json")):
         return "json"
@@ -212,44 +207,38 @@ def _form(path: PathLike) -> str:
     return "json" if first.lstrip().startswith("{") else "trn" if _TRN.fullmatch(first) else "kaldi"
 
 
-def _read_json(path: PathLike, of_record: Callable[[Any], Read]) -> list[tuple[int, Read]]:
-    return _parse_lines(path, read_json_lines(path), of_record)
-
-
 def _parse_lines(
-    path: PathLike, lines: Iterable[tuple[int, Line]], of_line: Callable[[Line], Read]
-) -> list[tuple[int, Read]]:
-    found = []
+    path: PathLike, lines: Iterable[tuple[int, Line]], parse: Callable[[Line], Parsed]
+) -> Iterator[tuple[int, Parsed]]:
     for number, line in lines:
         try:
-            found.append((number, of_line(line)))
+            parsed = parse(line)
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}:{number}: {error}") from error
-    return found
+        yield number, parsed
 
 
-def _of_kaldi(line: str) -> Transcript:
+def _parse_kaldi(line: str) -> Transcript:
     transcript_id, *rest = line.split(maxsplit=1)
     return _transcript(transcript_id, "".join(rest), None)
 
 
-def _of_trn(line: str) -> Transcript:
-    found = _TRN.fullmatch(line)
-    if found is None:
-        raise ValueError("expected a text and its id in parentheses, as NIST's trn has it")
-    return _transcript(found[2], found[1], None)
+def _parse_trn(line: str) -> Transcript:
+    parts = _TRN.fullmatch(line)
+    if parts is None:
+        raise ValueError("expected a text and its id in parentheses, the format of NIST's trn")
+    return _transcript(parts[2], parts[1], None)
 
 
-def _reference(record: dict[str, Any]) -> Transcript:
+def _parse_reference(record: dict[str, Any]) -> Transcript:
     return _transcript(_field(record, "id"), _field(record, "text"), record.get("lang"))
 
 
-def _hypothesis(record: dict[str, Any]) -> Transcript:
-    if "hyp_text" in record:
-        return _transcript(_field(record, "id"), record["hyp_text"], record.get("hyp_lang"))
-    if "pred_text" in record:
-        return _transcript(_field(record, "id"), record["pred_text"], None)
-    return _transcript(_field(record, "id"), _field(record, "text"), record.get("lang"))
+def _parse_hypothesis(record: dict[str, Any]) -> Transcript:
+    for text, lang in (("hyp_text", "hyp_lang"), ("pred_text", None)):
+        if text in record:
+            return _transcript(_field(record, "id"), record[text], lang and record.get(lang))
+    return _parse_reference(record)
 
 
 def _transcript(transcript_id: Any, text: Any, lang: Any) -> Transcript:
@@ -262,10 +251,9 @@ def _transcript(transcript_id: Any, text: Any, lang: Any) -> Transcript:
     return Transcript(transcript_id, text, lang)
 
 
-def _field(record: Any, name: str) -> Any:
-    if not isinstance(record, dict) or name not in record:
-        found = ", ".join(record) if isinstance(record, dict) and record else "no fields"
-        raise ValueError(f"`{name}` is missing (found: {found:.200})")
+def _field(record: dict[str, Any], name: str) -> Any:
+    if name not in record:
+        raise ValueError(f"`{name}` is missing (found: {', '.join(record) or 'no fields':.200})")
     return record[name]
 
 

@@ -2,54 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from ...objectives.methods import METHODS
+from ...scoring.comparisons import Difference
 from ...scoring.scores import Scores
-from ...scoring.significance import Difference, TTest
-from ..paper_results import SOURCES, PaperResult, paper_results
-from ..study import OBJECTIVES, MethodRuns, RunComparison, SeedComparison, Study
-from ..table import Cell, Column, Item, Table, p_value_column, percent
-from .results import SUMMARY_COLUMNS, cer_column, format_setting, interval_cell
+from ...scoring.seeds import TTest
+from ..against_baseline import RunComparison, SeedComparison
+from ..paper_results import PaperResult, paper_results, paper_tables_of
+from ..study import MethodRuns, Study, format_setting
+from ..table import Cell, Column, Table, interval_cell, p_value_column, percent
+from .results import SUMMARY_COLUMNS, cer_column
 
 FIGURES = {"worst_cer": "worst CER", "mean_cer": "mean CER", "best_cer": "best CER", "mean_lid": "LID"}
 """Titles of the names in `Scores.summary`."""
-
-
-def _difference_columns(
-    name: str, difference: Callable[[Item], Difference | TTest | None], p_name: str
-) -> list[Column[Item]]:
-    """A difference with its interval, and its p-value."""
-
-    def p_value(item: Item) -> float | None:
-        found = difference(item)
-        return None if found is None else found.p_value
-
-    return [Column(name, lambda item: interval_cell(difference(item)), signed=True), p_value_column(p_name, p_value)]
+OVER_LANGUAGES = "over_languages"
 
 
 def significance_table(study: Study, comparisons: Sequence[RunComparison]) -> Table:
-    """Each run against the baseline, on the same utterances."""
+    """Each run against the baseline, on the same utterances: one row per measure."""
 
-    def baseline(comparison: RunComparison) -> Cell:
-        is_other_seed = comparison.run.config.seed != comparison.against.config.seed
-        return Cell(study.label(comparison.against), note="another seed" if is_other_seed else "")
+    def difference(item: tuple[RunComparison, str]) -> Difference | TTest | None:
+        comparison, figure = item
+        return comparison.over_languages if figure == OVER_LANGUAGES else comparison.differences.summary.get(figure)
 
-    def summary(figure: str) -> Callable[[RunComparison], Difference | None]:
-        return lambda comparison: comparison.found.summary.get(figure)
+    def baseline(item: tuple[RunComparison, str]) -> Cell:
+        run, against = item[0].run, item[0].against
+        return Cell(study.label(against), note="" if run.config.seed == against.config.seed else "another seed")
 
-    columns: list[Column[RunComparison]] = [
-        Column("run", lambda comparison: study.label(comparison.run)),
+    measures = {**FIGURES, OVER_LANGUAGES: "mean CER, over languages"}
+    columns: list[Column[tuple[RunComparison, str]]] = [
+        Column("run", lambda item: study.label(item[0].run)),
         Column("baseline", baseline),
+        Column("measure", lambda item: measures[item[1]]),
+        Column("of the baseline", lambda item: _rate(item[0].against.scores, item[1])),
+        Column("of the run", lambda item: _rate(item[0].run.scores, item[1])),
+        Column("difference", lambda item: interval_cell(difference(item)), signed=True),
+        p_value_column("p", lambda item: found.p_value if (found := difference(item)) else None),
     ]
-    for figure in ("worst_cer", "mean_cer", "mean_lid"):
-        columns += _difference_columns(f"Δ {FIGURES[figure]}", summary(figure), f"p {FIGURES[figure]}")
-    columns += _difference_columns("Δ over languages", lambda one: one.over_languages, "p over languages")
+    items = [(comparison, figure) for comparison in comparisons for figure in measures]
     caption = (
-        "Δ: runs minus the baseline on the same utterances, in points, with 95 % intervals and p-values over "
-        "test utterances. Over languages: a paired t-test of the CER that treats languages as a random sample."
+        "Runs minus the baseline on the same utterances. Rates are in percent, with the worst or best language in "
+        "parentheses; differences are in points, with 95 % intervals and p-values over test utterances. Over "
+        "languages: a paired t-test that treats languages as a random sample."
     )
-    return Table.of("significance", caption, columns, comparisons)
+    return Table.of("significance", caption, columns, filter(difference, items))
+
+
+def _rate(scores: Scores, figure: str) -> Cell:
+    best = scores.best()
+    notes = {"worst_cer": scores.worst_label(), "best_cer": best[0] if best else ""}
+    return percent(scores.summary()["mean_cer" if figure == OVER_LANGUAGES else figure], note=notes.get(figure, ""))
 
 
 def seeds_table(comparisons: Sequence[SeedComparison]) -> Table:
@@ -83,27 +86,6 @@ def _seeds_note(comparison: SeedComparison) -> str:
     return "; ".join(notes)
 
 
-def best_language_table(study: Study, comparisons: Sequence[RunComparison]) -> Table:
-    """Whether the language that is recognized best gets worse."""
-
-    def best(scores: Scores) -> Cell:
-        found = scores.best()
-        return percent(found[1], note=found[0]) if found else Cell(None)
-
-    columns: list[Column[RunComparison]] = [
-        Column("run", lambda comparison: study.label(comparison.run)),
-        Column("baseline", lambda comparison: study.label(comparison.against)),
-        Column("best CER", lambda comparison: best(comparison.run.scores), "lower"),
-        Column("baseline's best CER", lambda comparison: best(comparison.against.scores), "lower"),
-        *_difference_columns("difference", lambda comparison: comparison.found.summary.get("best_cer"), "p"),
-    ]
-    caption = (
-        "CER of the language that a run recognizes best (in parentheses), in percent, and that of the baseline; "
-        "difference in points, with 95 % interval and p-value over test utterances."
-    )
-    return Table.of("best-language", caption, columns, comparisons)
-
-
 def paper_tables(study: Study) -> list[Table]:
     """For each of the paper's sets among the data: results of these runs, and the paper's."""
     by_set: dict[str, list[MethodRuns]] = {}
@@ -113,62 +95,46 @@ def paper_tables(study: Study) -> list[Table]:
     return [_paper_table(name, methods) for name, methods in by_set.items()]
 
 
-@dataclass(frozen=True)
-class _PaperRow:
-    """A method of these runs or of the paper."""
-
-    objective: str
-    method: str
-    source: str
-    model: str
-    step_size: float | None
-    smoothing: float | None
-    cells: Mapping[str, Cell]
-    """Rates by the names of their columns."""
-
-
 def _paper_table(set_name: str, methods: Sequence[MethodRuns]) -> Table:
     published = {
         (result.model, result.objective): result
         for method in methods
         for result in paper_results(set_name, method.first.config.model.encoder)
-    }
-    languages = sorted(next(iter(published.values())).cer)
-    rates = [*SUMMARY_COLUMNS, *map(cer_column, languages)]
-    columns: list[Column[_PaperRow]] = [
-        Column("method", lambda row: row.method),
-        Column("source", lambda row: row.source),
-        Column("model", lambda row: row.model),
-        Column("step size", lambda row: format_setting(row.step_size)),
-        Column("smoothing", lambda row: format_setting(row.smoothing)),
-        *(_rate_column(column) for column in rates),
+    }.values()
+    languages = sorted(next(iter(published)).cer)
+    ours: list[Column[MethodRuns]] = [
+        Column("method", lambda method: method.name),
+        Column("source", lambda method: "these runs"),
+        Column("model", lambda method: method.first.model_name),
+        Column("step size", lambda method: format_setting(method.setting("step_size"))),
+        Column("smoothing", lambda method: format_setting(method.setting("smoothing"))),
+        *SUMMARY_COLUMNS,
+        *map(cer_column, languages),
     ]
-    rows = [*(_our_row(method, rates) for method in methods), *map(_published_row, published.values())]
-    order = [*OBJECTIVES, *(row.objective for row in rows)]
+    theirs: list[Column[PaperResult]] = [
+        Column("method", lambda result: METHODS[result.objective].title),
+        Column("source", lambda result: "the paper"),
+        Column("model", lambda result: result.model),
+        Column("step size", lambda result: format_setting(result.step_size)),
+        Column("smoothing", lambda result: format_setting(result.smoothing)),
+        Column("worst CER", lambda result: Cell(result.worst[1], note=result.worst[0])),
+        Column("mean CER", lambda result: result.mean),
+        Column("LID", lambda result: result.lid),
+        *map(_published_cer_column, languages),
+    ]
+    rows = [*Table.of("", "", ours, methods).rows, *Table.of("", "", theirs, published).rows]
+    objectives = [*(method.objective for method in methods), *(result.objective for result in published)]
+    order = sorted(range(len(rows)), key=lambda index: list(METHODS).index(objectives[index]))
     profiles = sorted({method.first.scores.profile for method in methods})
     caption = (
-        f"The paper's {set_name}: these runs, and what the paper reports ({SOURCES[set_name]}), in percent. "
+        f"The paper's {set_name}: these runs, and the paper's results ({paper_tables_of(set_name)}), in percent. "
         "The worst language of each row is underlined. "
         f"These runs are scored under profile {', '.join(profiles)}"
         + ("." if profiles == ["paper"] else "; the authors' scoring is profile paper, so numbers differ somewhat.")
         + " LID of these runs is the mean over languages; the authors' scripts count all utterances."
     )
-    rows.sort(key=lambda row: order.index(row.objective))
-    return Table.of(f"paper-{set_name}", caption, columns, rows)
+    return Table(f"paper-{set_name}", caption, ours, [rows[index] for index in order])
 
 
-def _rate_column(column: Column[MethodRuns]) -> Column[_PaperRow]:
-    return Column(column.name, lambda row: row.cells[column.name], column.better)
-
-
-def _our_row(method: MethodRuns, rates: Sequence[Column[MethodRuns]]) -> _PaperRow:
-    model, cells = method.first.model_name, {column.name: column.make_cell(method) for column in rates}
-    return _PaperRow(method.objective, method.name, "these runs", model, method.step_size, method.smoothing, cells)
-
-
-def _published_row(result: PaperResult) -> _PaperRow:
-    language, worst = result.worst
-    cells = {"worst CER": Cell(worst, note=language), "mean CER": Cell(result.average), "LID": Cell(result.lid)}
-    cells |= {name: Cell(rate, is_worst=name == language) for name, rate in result.cer.items()}
-    title = OBJECTIVES[result.objective]
-    return _PaperRow(result.objective, title, "the paper", result.model, result.step_size, result.smoothing, cells)
+def _published_cer_column(language: str) -> Column[PaperResult]:
+    return Column(language, lambda result: Cell(result.cer[language], is_worst=result.worst[0] == language))

@@ -9,40 +9,33 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ...scoring.significance import Difference, Interval, OverRuns, TTest, Uncertainty
-from ..plot_data import ConfusionMatrix
+from ...scoring.intervals import Interval, Uncertainty
+from ...scoring.seeds import RunMean
+from ..confusion import ConfusionMatrix
 from ..read_runs import RunResult
-from ..study import MethodRuns, Study, slugs
-from ..table import Cell, Column, Table, percent
+from ..study import MethodRuns, Study, format_setting, slugs
+from ..table import Cell, Column, Table, interval_cell, percent
 
 Intervals = Mapping[str, Uncertainty[Interval]]
 """Intervals of runs, by the names of the runs."""
 
 MAX_LANGUAGE_COLUMNS = 8
-"""A table of more languages has them as rows, as in the paper."""
+"""With more languages, they are rows, as in the paper."""
 
 
-def over_runs_cell(found: OverRuns | None, note: str = "", is_worst: bool = False) -> Cell:
-    return Cell(None) if found is None else percent(found.mean, found.deviation, note=note, is_worst=is_worst)
-
-
-def interval_cell(found: Interval | Difference | TTest | None, note: str = "") -> Cell:
-    return Cell(None) if found is None else percent(found.value, interval=(found.low, found.high), note=note)
-
-
-def format_setting(value: Any) -> str | None:
-    return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+def mean_cell(mean: RunMean | None, note: str = "", is_worst: bool = False) -> Cell:
+    return Cell(None) if mean is None else percent(mean.mean, mean.deviation, note=note, is_worst=is_worst)
 
 
 def _worst_cer(method: MethodRuns) -> Cell:
     languages = sorted({run.scores.worst_label() for run in method.runs})
-    return over_runs_cell(method.over_runs().get("worst_cer"), note="; ".join(languages))
+    return mean_cell(method.over_runs().get("worst_cer"), note="; ".join(languages))
 
 
 SUMMARY_COLUMNS: list[Column[MethodRuns]] = [
     Column("worst CER", _worst_cer, "lower"),
-    Column("mean CER", lambda method: over_runs_cell(method.over_runs().get("mean_cer")), "lower"),
-    Column("LID", lambda method: over_runs_cell(method.over_runs().get("mean_lid")), "higher"),
+    Column("mean CER", lambda method: mean_cell(method.over_runs().get("mean_cer")), "lower"),
+    Column("LID", lambda method: mean_cell(method.over_runs().get("mean_lid")), "higher"),
 ]
 
 
@@ -51,8 +44,10 @@ def results_table(study: Study) -> Table:
     datasets = {method.first.dataset.path for method in study.methods}
 
     def num_seeds(method: MethodRuns) -> Cell:
-        note = _format_seeds(method.seeds) if study.has_unequal_seeds(method) else ""
-        return Cell(len(method.runs), note=note)
+        return Cell(len(method.runs), note=_format_seeds(method.seeds) if study.has_unequal_seeds(method) else "")
+
+    def setting_column(name: str) -> Column[MethodRuns]:
+        return Column(name.replace("_", " "), lambda method: format_setting(method.setting(name)))
 
     columns: list[Column[MethodRuns]] = [
         Column("method", lambda method: method.name),
@@ -60,8 +55,7 @@ def results_table(study: Study) -> Table:
         *SUMMARY_COLUMNS,
         Column("seeds", num_seeds, decimals=0),
         Column("model", lambda method: method.first.model_name),
-        Column("step size", lambda method: format_setting(method.step_size)),
-        Column("smoothing", lambda method: format_setting(method.smoothing)),
+        *map(setting_column, study.tuned_settings),
     ]
     caption = (
         "CER of the worst language (in parentheses), mean CER over languages and language accuracy (LID), in percent. "
@@ -69,8 +63,8 @@ def results_table(study: Study) -> Table:
     )
     if any(map(study.has_unequal_seeds, study.methods)):
         caption += (
-            " Not all methods have the same seeds (in parentheses): their means are over different runs. Compare them "
-            "over the seeds they share, under Significance."
+            " Not all methods have the same seeds (in parentheses), so their means are over different runs. Under "
+            "Significance they are compared over the seeds they share."
         )
     return Table.of("results", caption, columns, study.methods, comparable=lambda method: method.first.test_data)
 
@@ -106,7 +100,7 @@ def cer_column(language: str) -> Column[MethodRuns]:
         rates = method.rates("cer")
         worst = max((rate.mean for rate in rates.values()), default=None)
         rate = rates.get(language)
-        return over_runs_cell(rate, is_worst=rate is not None and rate.mean == worst)
+        return mean_cell(rate, is_worst=rate is not None and rate.mean == worst)
 
     return Column(language, cell, "lower")
 
@@ -114,18 +108,18 @@ def cer_column(language: str) -> Column[MethodRuns]:
 def _transposed(table: Table) -> Table:
     columns = [
         Column("language", itemgetter(0)),
-        *(Column(str(row[0].value), itemgetter(place)) for place, row in enumerate(table.rows, start=1)),
+        *(Column(str(row[0].value), itemgetter(number)) for number, row in enumerate(table.rows, start=1)),
     ]
     rows = [
-        [Cell(column.title if column.better == "higher" else column.name), *(row[place] for row in table.rows)]
-        for place, column in enumerate(table.columns)
-        if place
+        [Cell(column.title if column.better == "higher" else column.name), *(row[number] for row in table.rows)]
+        for number, column in enumerate(table.columns)
+        if number
     ]
     return Table(table.name, table.caption, columns, rows)
 
 
 def runs_table(study: Study, intervals: Intervals) -> Table:
-    """Each run: results with intervals, when it was started, and from which commit."""
+    """Each run: results with intervals, start time, commit and folder."""
 
     def summary(figure: str, run: RunResult, note: str = "") -> Cell:
         return interval_cell(intervals[run.name].summary.get(figure), note)
@@ -167,11 +161,11 @@ def details_table(study: Study, intervals: Intervals) -> Table:
 
 
 def confusion_table(confusion: ConfusionMatrix, name: str, title: str) -> Table:
-    """How often hypotheses name which language."""
+    """Utterances by spoken and recognized language."""
     columns = [Column[int]("spoken", confusion.spoken.__getitem__)]
-    for language, counts in zip(confusion.named, confusion.counts.T.tolist(), strict=True):
+    for language, counts in zip(confusion.recognized, confusion.counts.T.tolist(), strict=True):
         columns.append(Column(language, counts.__getitem__, decimals=0))
-    caption = f"{title}: how often which language (columns) was recognized, by the language that was spoken (rows)."
+    caption = f"{title}: utterances by spoken language (rows) and recognized language (columns)."
     return Table.of(name, caption, columns, range(len(confusion.spoken)))
 
 
@@ -181,22 +175,12 @@ def _measured_on(study: Study) -> str:
 
 
 def _about_bold(study: Study, text: str) -> str:
-    """A sentence about bold numbers, if there are methods to compare."""
     return text if any(len(methods) > 1 for methods in study.test_sets) else ""
 
 
 def _format_seeds(seeds: Sequence[int]) -> str:
-    """Example:
-    >>> _format_seeds([0, 1, 2, 5]), _format_seeds([3])
-    ('0–2, 5', '3')
-    """
-    ranges: list[list[int]] = []
-    for seed in seeds:
-        if ranges and seed == ranges[-1][-1] + 1:
-            ranges[-1].append(seed)
-        else:
-            ranges.append([seed])
-    return ", ".join(str(own[0]) if len(own) == 1 else f"{own[0]}–{own[-1]}" for own in ranges)
+    is_range = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]}–{seeds[-1]}" if is_range else ", ".join(map(str, seeds))
 
 
 def _start_time(about: Mapping[str, Any]) -> str | None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...scoring.scores import RATES, WORST_LANGUAGES, Scores
-from ...scoring.significance import Difference, Interval, Uncertainty
-from ..table import Cell, Column, Table, p_value_column, percent
+from ..table import Cell, Column, Table, interval_cell, p_value_column, percent
+
+if TYPE_CHECKING:
+    from ...scoring.comparisons import Difference
+    from ...scoring.intervals import Interval, Uncertainty
 
 
 @dataclass(frozen=True)
@@ -19,17 +23,16 @@ class _ScoreRow:
 
     @property
     def cer(self) -> Cell:
-        limits = None if self.interval is None else (self.interval.low, self.interval.high)
-        return percent(self.rates["cer"], interval=limits)
+        return interval_cell(self.interval) if self.interval else percent(self.rates["cer"])
 
 
 def scores_table(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> Table:
     """Rates by language, then over languages; intervals are those of the CER."""
     languages = []
-    for language, figures in scores.languages.items():
+    for language, own in scores.languages.items():
         interval = intervals.languages[language].get("cer") if intervals else None
-        rates = {rate: getattr(figures, rate) for rate in RATES}
-        languages.append(_ScoreRow(language, figures.num_utterances, rates, interval))
+        rates = {rate: getattr(own, rate) for rate in RATES}
+        languages.append(_ScoreRow(language, own.num_utterances, rates, interval))
     summary = []
     for name, label in _summary_labels(scores).items():
         interval = intervals.summary.get(f"{name}_cer") if intervals else None
@@ -47,10 +50,10 @@ def scores_table(scores: Scores, intervals: Uncertainty[Interval] | None = None)
 
 
 def _summary_labels(scores: Scores) -> dict[str, str]:
-    """Labels of the figures over languages, by the first parts of their names in `Scores.summary`."""
-    worst, best = scores.worst(), scores.best()
+    """Labels of the figures over languages, by the beginnings of their names in `Scores.summary`."""
+    best = scores.best()
     labels = {
-        "worst": f"worst (CER: {scores.worst_label()})" if worst else "worst",
+        "worst": f"worst (CER: {scores.worst_label()})" if best else "worst",
         "best": f"best (CER: {best[0]})" if best else "best",
         "mean": "mean",
         "spread": "spread",
@@ -60,36 +63,25 @@ def _summary_labels(scores: Scores) -> dict[str, str]:
     return {**labels, "overall": "all utterances"}
 
 
-@dataclass(frozen=True)
-class _DifferenceRow:
-    label: str
-    rate: str
-    difference: Difference
-
-
 def comparison_table(differences: Uncertainty[Difference]) -> Table:
     """The second system minus the first: by language, then over languages; in points."""
-    languages = [row for language, found in differences.languages.items() for row in _difference_rows(language, found)]
-    summary = []
-    for name, label in (("worst", "worst"), ("mean", "mean"), ("overall", "all utterances")):
-        found = {rate: differences.summary.get(f"{name}_{rate}") for rate in RATES}
-        summary += _difference_rows(label, {rate: one for rate, one in found.items() if one is not None})
 
-    def difference(row: _DifferenceRow) -> Cell:
-        return percent(row.difference.value, interval=(row.difference.low, row.difference.high))
+    def rows(label: str, rates: Mapping[str, Difference]) -> list[tuple[str, str, Difference]]:
+        return [(label if number == 0 else "", name, rates[name]) for number, name in enumerate(rates)]
 
-    columns: list[Column[_DifferenceRow]] = [
-        Column("language", lambda row: row.label),
-        Column("rate", lambda row: row.rate.upper()),
-        Column("first", lambda row: percent(row.difference.first)),
-        Column("second", lambda row: percent(row.difference.second)),
-        Column("difference", difference, signed=True),
-        p_value_column("p", lambda row: row.difference.p_value),
+    def summary_rows(name: str, label: str) -> list[tuple[str, str, Difference]]:
+        keys = {rate: f"{name}_{rate}" for rate in RATES}
+        return rows(label, {rate: differences.summary[key] for rate, key in keys.items() if key in differences.summary})
+
+    columns: list[Column[tuple[str, str, Difference]]] = [
+        Column("language", lambda row: row[0]),
+        Column("rate", lambda row: row[1].upper()),
+        Column("first", lambda row: percent(row[2].first)),
+        Column("second", lambda row: percent(row[2].second)),
+        Column("difference", lambda row: interval_cell(row[2]), signed=True),
+        p_value_column("p", lambda row: row[2].p_value),
     ]
+    languages = [row for language, rates in differences.languages.items() for row in rows(language, rates)]
+    labels = {"worst": "worst", "mean": "mean", "overall": "all utterances"}
+    summary = [row for name, label in labels.items() for row in summary_rows(name, label)]
     return Table.of("comparison", "", columns, languages, summary=summary)
-
-
-def _difference_rows(label: str, found: Mapping[str, Difference]) -> list[_DifferenceRow]:
-    """One row per rate; only the first has the label."""
-    labels = [label, *[""] * len(found)]
-    return [_DifferenceRow(label, rate, one) for label, (rate, one) in zip(labels, found.items(), strict=False)]

@@ -1,38 +1,28 @@
-"""Tables of training: time, settings, group weights, and lengths of the utterances."""
+"""Tables of training: time, settings and group weights."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from ..read_runs import Dataset, RunResult
-from ..study import Study, flat_config
+from ..read_runs import RunResult
+from ..study import Study, flat_config, format_setting
 from ..table import Cell, Column, Table
-from .results import format_setting
 
 
 def time_table(study: Study) -> Table:
-    """How long runs took, and how fast they were."""
-
-    def minutes(run: RunResult) -> float | None:
-        return None if run.speed.seconds is None else run.speed.seconds / 60
-
-    def audio_hours(run: RunResult) -> float | None:
-        return None if run.speed.audio_seconds is None else run.speed.audio_seconds / 3600
-
+    """Duration and throughput of each run."""
     columns: list[Column[RunResult]] = [
         Column("run", study.label),
         Column("steps", lambda run: run.speed.num_steps, decimals=0),
-        Column("minutes", minutes),
-        Column("hours of audio", audio_hours, decimals=2),
+        Column("minutes", lambda run: run.speed.seconds and run.speed.seconds / 60),
+        Column("hours of audio", lambda run: run.speed.audio_seconds and run.speed.audio_seconds / 3600, decimals=2),
         Column("s of audio / s", lambda run: run.speed.audio_per_second),
         Column("machine", lambda run: _machine(run.about)),
     ]
     caption = (
-        "Training: steps, wall-clock time with validation, audio that was trained on, and seconds of audio per second "
-        "of training (the median over steps)."
+        "Training: steps, wall-clock time including validation, training audio, and seconds of audio per second of "
+        "training (the median over steps)."
     )
     return Table.of("time", caption, columns, study.runs)
 
@@ -46,7 +36,7 @@ def differences_table(study: Study) -> Table:
 
     different, _ = _split_keys(list(configs.values()))
     columns: list[Column[RunResult]] = [Column("run", study.label), *map(setting_column, different)]
-    caption = "Settings in which the runs differ; – is not used by the objective."
+    caption = "Settings in which the runs differ; – has no effect on the method."
     return Table.of("differences", caption, columns, study.runs)
 
 
@@ -62,7 +52,6 @@ def settings_table(study: Study) -> Table:
 
 
 def _split_keys(configs: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """The keys whose values differ, and those whose values are equal."""
     different: list[str] = []
     equal: list[str] = []
     for key in dict.fromkeys(key for config in configs for key in config):
@@ -72,7 +61,7 @@ def _split_keys(configs: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[s
 
 
 def weights_table(study: Study) -> Table:
-    """Weights at the end of training, and the lowest and highest they had."""
+    """Weights at the end of training, with the lowest and highest ones."""
 
     def group_column(group: str) -> Column[RunResult]:
         def cell(run: RunResult) -> Cell:
@@ -83,21 +72,8 @@ def weights_table(study: Study) -> Table:
 
     groups = sorted({name for run in study.runs for name in run.weights.groups})
     columns: list[Column[RunResult]] = [Column("run", study.label), *map(group_column, groups)]
-    caption = "Weight of each group at the end of training, and in parentheses the lowest and highest it had."
+    caption = "Weight of each group at the end of training, with the lowest and highest weight in parentheses."
     return Table.of("weights", caption, columns, study.runs)
-
-
-def lengths_table(dataset: Dataset, name: str) -> Table:
-    """Lengths of the training utterances."""
-    columns: list[Column[tuple[str, list[float]]]] = [
-        Column("language", lambda item: item[0]),
-        Column("utterances", lambda item: len(item[1]), decimals=0),
-        Column("hours", lambda item: sum(item[1]) / 3600, decimals=2),
-        Column("seconds", lambda item: Cell(float(np.mean(item[1])), deviation=float(np.std(item[1])))),
-        Column("longest", lambda item: max(item[1])),
-    ]
-    caption = f"Training utterances of {dataset.name}: mean ± standard deviation of their lengths in seconds."
-    return Table.of(name, caption, columns, dataset.durations.items())
 
 
 def _machine(about: Mapping[str, Any]) -> str | None:

@@ -1,0 +1,252 @@
+"""The figures of a report, drawn with matplotlib: inline SVG on the page, PNG and PDF for a paper.
+
+Lines differ in dashes and markers, bars in hatches, so that they can be distinguished without color. Black is replaced
+by the color of the page's text, which follows light and dark mode. The same runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..runtime.extras import extra
+from ..scoring.edits import Floats
+from ..scoring.formatting import format_percent
+from ..scoring.intervals import Interval, Uncertainty
+from ..storage.paths import PathLike
+from .confusion import ConfusionMatrix
+from .read_runs import RunResult
+from .study import MethodRuns
+
+with extra("report", "Drawing figures"):
+    import matplotlib
+    from matplotlib.figure import Figure
+
+COLORS = ("#3b8fd6", "#e07b00", "#1a9e77", "#c65aa0", "#d1495b", "#8a7d00", "#6a6fd1", "#5b8a8a")
+"""Distinct to most eyes, on white and on black."""
+DASHES: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot", (0, (6, 1)), (0, (3, 1, 1, 1, 1, 1)))
+MARKERS = "osD^vXP*"
+HATCHES = ("", "//", "xx", "..", "\\\\", "--", "++", "||")
+DARK = "#1b1f24"
+"""For text on bright cells, which stays dark in dark mode."""
+
+WIDTH = 5.0
+"""Inches: readable on a phone, to whose width the page scales figures."""
+MAX_POINTS = 500
+MAX_LABEL = 28
+MAX_LANGUAGES_WITH_COUNTS = 20
+
+_STYLE = {
+    "figure.constrained_layout.use": True,
+    "font.size": 8.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+}
+
+
+@dataclass(frozen=True)
+class ReportFigure:
+    """A figure, and its content in words."""
+
+    name: str
+    """Name of its files, and its anchor on the page."""
+    title: str
+    description: str
+    figure: Figure
+
+    def to_svg(self) -> str:
+        """An SVG element for the page, without ids that other figures have, metadata and comments."""
+        file = io.StringIO()
+        with _style({"svg.hashsalt": self.name}):
+            self.figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+        svg = re.sub(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<!--.*?-->", "", file.getvalue(), flags=re.S)
+        svg = re.sub(r'<g id="[\w.]+_\d+"', "<g", svg)
+        return re.sub(r'style="[^"]*"', lambda style: style[0].replace("#000000", "currentColor"), svg)
+
+    def write(self, folder: Path) -> list[Path]:
+        """Writes PNG and PDF files, without dates."""
+        paths = [folder / f"{self.name}.{ending}" for ending in ("png", "pdf")]
+        with _style():
+            self.figure.savefig(paths[0], dpi=200)
+            self.figure.savefig(paths[1], metadata={"CreationDate": None})
+        return paths
+
+
+@contextmanager
+def _style(further: Mapping[str, Any] | None = None) -> Iterator[None]:
+    with matplotlib.rc_context({**_STYLE, **(further or {})}), warnings.catch_warnings():
+        # Browsers have fonts for scripts that matplotlib's font lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield
+
+
+def write_figures(figures: Iterable[ReportFigure], folder: PathLike) -> list[Path]:
+    """Writes each figure as PNG and PDF, and returns the files."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return [path for figure in figures for path in figure.write(Path(folder))]
+
+
+def _shorten(label: str, most: int = MAX_LABEL) -> str:
+    return label if len(label) <= most else label[: most - 1] + "…"
+
+
+def _num_legend_columns(labels: Sequence[str], width: float) -> int:
+    """The number of columns that fit into `width` inches."""
+    return max(1, min(len(labels), int(width / (0.6 + 0.065 * max(map(len, labels))))))
+
+
+def weights_figure(run: RunResult, label: str, name: str, highest: float) -> ReportFigure:
+    """Group weights over steps; `highest` is the upper end of the axis, equal for runs to compare."""
+    weights = run.weights
+    every = -(-len(weights.steps) // MAX_POINTS)
+    kept = sorted({*range(0, len(weights.steps), every), len(weights.steps) - 1})
+    num_columns = _num_legend_columns(list(weights.groups), 4.0)
+    with _style():
+        figure = Figure((4.0, 2.3 + 0.16 * -(-len(weights.groups) // num_columns)))
+        axes = figure.add_subplot()
+        for number, group in enumerate(sorted(weights.groups)):
+            axes.plot(
+                [weights.steps[index] for index in kept],
+                [weights.groups[group][index] for index in kept],
+                color=COLORS[number % len(COLORS)],
+                linestyle=DASHES[number % len(DASHES)],
+                marker=MARKERS[number % len(MARKERS)],
+                markevery=max(1, len(kept) // 8),
+                markersize=4,
+                linewidth=1.2,
+                label=_shorten(group),
+            )
+        axes.set(xlabel="step", ylabel="group weight", xlim=(0, None), ylim=(0, 1.05 * highest))
+        figure.legend(loc="outside lower center", ncols=num_columns)
+    last = {group: values[-1] for group, values in weights.groups.items()}
+    heaviest, lightest = max(last, key=lambda group: last[group]), min(last, key=lambda group: last[group])
+    description = (
+        f"{label}: weight of each group over {len(weights.steps):,} steps. At the end {heaviest} has the highest "
+        f"weight, {last[heaviest]:.2f}, and {lightest} the lowest, {last[lightest]:.2f}."
+    )
+    return ReportFigure(name, label, description, figure)
+
+
+def cer_figure(
+    methods: Sequence[MethodRuns], intervals: Mapping[str, Uncertainty[Interval]], name: str, title: str
+) -> ReportFigure:
+    """CER of each language and method, the first method's worst language on top; with intervals, or with seeds."""
+    has_seeds = any(len(method.runs) > 1 for method in methods)
+    first = methods[0].rates("cer")
+    languages = sorted(first, key=lambda language: -first[language].mean)
+    height = 0.84 / len(methods)
+    worst = []
+    with _style():
+        figure = Figure((WIDTH, 0.9 + 0.13 * len(languages) * (len(methods) + 0.8) + 0.15 * len(methods)))
+        axes = figure.add_subplot()
+        for number, method in enumerate(methods):
+            means = [100 * method.rates("cer")[language].mean for language in languages]
+            middle = np.arange(len(languages)) + (number + 0.5) * height - 0.42
+            reach = None
+            if not has_seeds:
+                limits = [intervals[method.first.name].languages[language]["cer"] for language in languages]
+                reach = [[100 * (x.value - x.low) for x in limits], [100 * (x.high - x.value) for x in limits]]
+            axes.barh(
+                middle,
+                means,
+                height,
+                xerr=reach,
+                error_kw={"linewidth": 0.8, "capsize": 1.5},
+                label=_shorten(method.name, 60),
+                color=COLORS[number % len(COLORS)],
+                edgecolor="white",
+                linewidth=0.4,
+                hatch=HATCHES[number % len(HATCHES)],
+            )
+            if has_seeds:
+                seeds = np.array([[run.scores.rates("cer")[language] for language in languages] for run in method.runs])
+                across = np.tile(middle, len(method.runs))
+                axes.scatter(100 * seeds.ravel(), across, s=9, color="white", edgecolors=DARK, linewidths=0.6, zorder=3)
+            worst += [f"{method.name}: {languages[int(np.argmax(means))]} {max(means):.1f}"] if means else []
+        axes.set_yticks(np.arange(len(languages)), list(map(_shorten, languages)))
+        axes.set(xlabel="CER in percent", xlim=(0, None))
+        axes.invert_yaxis()
+        axes.margins(y=0.01)
+        if len(methods) > 1:
+            figure.legend(
+                loc="outside upper left", ncols=_num_legend_columns([method.name for method in methods], WIDTH)
+            )
+    drawn = "means over seeds; each dot is a seed" if has_seeds else "with 95 % intervals over test utterances"
+    order = " Bars are in the order of the legend." if len(methods) > 1 else ""
+    description = f"CER of {len(languages)} languages, {drawn}.{order} Worst, in percent: {'; '.join(worst)}."
+    return ReportFigure(name, title, description, figure)
+
+
+def confusion_figure(matrix: ConfusionMatrix, name: str, title: str) -> ReportFigure:
+    """Shares of the recognized languages for each spoken language, with numbers of utterances."""
+    has_counts = len(matrix.recognized) <= MAX_LANGUAGES_WITH_COUNTS
+    size = 0.28 if has_counts else 0.13
+    with _style():
+        figure = Figure((1.2 + size * len(matrix.recognized), 1.0 + size * len(matrix.spoken)))
+        axes = figure.add_subplot()
+        axes.imshow(matrix.shares, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto", interpolation="none")
+        for (row, column), number in np.ndenumerate(matrix.counts) if has_counts else ():
+            if number:
+                color = "white" if matrix.shares[row, column] > 0.5 else DARK
+                axes.text(column, row, str(number), ha="center", va="center", fontsize=7, color=color)
+        axes.set_xticks(np.arange(len(matrix.recognized)), list(map(_shorten, matrix.recognized)), rotation=90)
+        axes.set_yticks(np.arange(len(matrix.spoken)), list(map(_shorten, matrix.spoken)))
+        axes.set(xlabel="recognized", ylabel="spoken")
+    total = int(matrix.counts.sum())
+    description = (
+        f"{title}: the language of {matrix.num_right:,} of {total:,} utterances was recognized "
+        f"({format_percent(matrix.num_right / total)} %)."
+    )
+    return ReportFigure(name, title, description, figure)
+
+
+def lengths_figure(durations: Mapping[str, Sequence[float] | Floats], name: str, title: str) -> ReportFigure:
+    """Histograms of utterance durations per group on one axis, the shortest mean on top.
+
+    Args:
+        durations: seconds of the utterances, by the name of the group.
+
+    Raises:
+        ValueError: if there is no group, or one without utterances.
+    """
+    if not durations or not all(len(seconds) for seconds in durations.values()):
+        raise ValueError("`durations` must have a group, and each group an utterance.")
+    means = {group: float(np.mean(seconds)) for group, seconds in durations.items()}
+    groups = sorted(durations, key=lambda group: means[group])
+    edges = np.linspace(0.0, max(float(np.max(seconds)) for seconds in durations.values()) * 1.001, 51)
+    with _style():
+        figure = Figure((WIDTH, 0.7 + 0.34 * len(groups)))
+        axes = figure.add_subplot()
+        for row, group in enumerate(reversed(groups)):
+            counts, _ = np.histogram(np.asarray(durations[group], dtype=np.float64), edges)
+            # A single long utterance among thousands stays visible.
+            heights = np.where(counts > 0, np.maximum(counts / counts.max(), 0.07), 0.0)
+            color = COLORS[sorted(durations).index(group) % len(COLORS)]
+            axes.stairs(row + 0.85 * heights, edges, baseline=row, fill=True, color=color, alpha=0.6)
+            axes.plot([means[group]] * 2, [row, row + 0.85], color=color, linewidth=1.5, linestyle="dotted")
+        labels = [f"{_shorten(group)} ({len(durations[group]):,})" for group in reversed(groups)]
+        axes.set_yticks(np.arange(len(groups)) + 0.3, labels)
+        axes.tick_params(axis="y", length=0)
+        axes.set(xlabel="seconds", xlim=(0.0, edges[-1]), ylim=(0.0, len(groups) + 0.05))
+        axes.spines["left"].set_visible(False)
+    shown = ", ".join(f"{group} {means[group]:.1f}" for group in groups)
+    description = f"Durations of the training utterances per group; dotted lines are means, in seconds: {shown}."
+    return ReportFigure(name, title, description, figure)
+
+
+def draw_lengths(durations: Mapping[str, Sequence[float] | Floats], path: PathLike) -> None:
+    """Writes the figure of utterance durations to a file; its ending specifies the format, such as .png or .svg."""
+    with _style():
+        lengths_figure(durations, "lengths", "").figure.savefig(path, dpi=150)

@@ -1,0 +1,95 @@
+"""Edits between references and hypotheses: substitutions, deletions and insertions of each utterance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..runtime.extras import extra
+
+with extra("data", "Counting edits"):
+    from rapidfuzz.distance import Levenshtein
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """Edits that turn references into hypotheses: arrays over utterances, or totals."""
+
+    substitutions: Any
+    deletions: Any
+    insertions: Any
+    reference: Any
+    """Characters or words of the references."""
+
+    @property
+    def total(self) -> Any:
+        return self.substitutions + self.deletions + self.insertions
+
+    def sum(self, selected: Any) -> Edits:
+        """Totals over selected utterances."""
+        return Edits(*(int(getattr(self, name)[selected].sum()) for name in self.__slots__))
+
+
+def count_characters(references: Sequence[str], hypotheses: Sequence[str]) -> Edits:
+    """Counts the fewest edits between characters, including spaces between words but not at either end.
+
+    Example:
+        >>> count_characters(["dobrý den", ""], ["dobrí dn", "x"]).total
+        array([2, 1])
+    """
+    return _count([text.strip() for text in references], [text.strip() for text in hypotheses])
+
+
+def count_words(references: Sequence[str], hypotheses: Sequence[str]) -> Edits:
+    """Counts the fewest edits between words.
+
+    Example:
+        >>> count_words(["dobrý den"], ["den"])
+        Edits(substitutions=array([0]), deletions=array([1]), insertions=array([0]), reference=array([2]))
+    """
+    return _count([text.split() for text in references], [text.split() for text in hypotheses])
+
+
+def _count(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> Edits:
+    rows = []
+    for reference, hypothesis in zip(references, hypotheses, strict=True):
+        tags = Counter(edit.tag for edit in Levenshtein.editops(reference, hypothesis))
+        rows.append((tags["replace"], tags["delete"], tags["insert"], len(reference)))
+    return _edits(rows)
+
+
+def count_as_sclite(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> Edits:
+    """Counts the edits of NIST's sclite, whose alignments cost 4 per substitution and 3 per insertion or deletion.
+
+    Such an alignment can have more edits than necessary, but never more substitutions. Among alignments of equal cost,
+    the one with the fewest edits counts.
+
+    Example:
+        >>> count_as_sclite([list("abc")], [list("axc")])
+        Edits(substitutions=array([1]), deletions=array([0]), insertions=array([0]), reference=array([3]))
+    """
+    return _edits([_align_as_sclite(*pair) for pair in zip(references, hypotheses, strict=True)])
+
+
+def _align_as_sclite(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[int, int, int, int]:
+    # Cost and number of edits are digits of one distance: each edit adds one to `scale` times its cost.
+    scale = len(reference) + len(hypothesis) + 1
+    indel, substitution = 3 * scale + 1, 4 * scale + 1
+    distance = Levenshtein.distance(reference, hypothesis, weights=(indel, indel, substitution))
+    cost, edits = divmod(distance, scale)
+    substitutions = cost - 3 * edits
+    longer = len(hypothesis) - len(reference)
+    insertions = (edits - substitutions + longer) // 2
+    return substitutions, insertions - longer, insertions, len(reference)
+
+
+def _edits(rows: Sequence[tuple[int, int, int, int]]) -> Edits:
+    return Edits(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)

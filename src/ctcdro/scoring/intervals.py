@@ -1,0 +1,124 @@
+"""Confidence intervals of error rates over the choice of test utterances.
+
+`estimates` has the mathematics, `comparisons` the differences between two systems. Variation between training runs is
+another matter: train with several seeds, then use `seeds`. The worst language of the data is partly the worst by
+chance: see `highest`. The same counts give the same intervals. `benchmarks/interval_coverage.py` simulates how often
+intervals contain the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .distributions import normal_quantile
+from .estimates import Estimate, estimate_rates
+from .scores import Counts
+
+SCREENING_LEVEL = 0.05
+"""A language may be the worst unless a test at this level, divided by the number of languages, finds it better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A rate and its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+Range = TypeVar("Range", bound=Interval)
+
+
+@dataclass(frozen=True)
+class Uncertainty(Generic[Range]):
+    """Intervals of the rates of one system, or differences between those of two."""
+
+    confidence: float
+    summary: dict[str, Range]
+    """By names of `Scores.summary`: the worst, best and mean over languages, and all utterances, of each rate."""
+    languages: dict[str, dict[str, Range]]
+    """By language and rate."""
+
+
+def confidence_intervals(counts: Counts, confidence: float = 0.95) -> Uncertainty[Interval]:
+    """Computes confidence intervals of the rates of a system.
+
+    The interval of the worst rate is that of the highest true rate of any language, whichever language has it.
+
+    Args:
+        counts: of n utterances.
+        confidence: how often intervals contain the rate of infinitely many utterances.
+
+    Raises:
+        ValueError: if `confidence` is out of range.
+
+    Example:
+        >>> from ctcdro.scoring.scores import count
+        >>> from ctcdro.scoring.transcripts import Prediction
+        >>> texts = ["ahoj", "aho", "ah", "ahoj"] * 25
+        >>> counts = count(Prediction(str(n), "ces", "ahoj", "ces", text) for n, text in enumerate(texts))
+        >>> cer = confidence_intervals(counts).languages["ces"]["cer"]
+        >>> cer.value, round(cer.low, 3), round(cer.high, 3)
+        (0.1875, 0.147, 0.231)
+    """
+    check_confidence(confidence)
+    tail = (1 - confidence) / 2
+    summary: dict[str, Interval] = {}
+    languages: dict[str, dict[str, Interval]] = {name: {} for name in counts.languages}
+    for name, rate in estimate_rates([counts]):
+        for language, *limits in zip(rate.languages, rate.each.value, *rate.each.limits(tail), strict=True):
+            languages[language][name] = _within_bounds(name, *limits)
+        for figure, sign in directions(name).items():
+            low, high = sorted(sign * limit for limit in highest(rate.each * sign, confidence))
+            summary[f"{figure}_{name}"] = _within_bounds(name, sign * (sign * rate.each.value).max(), low, high)
+        for figure, estimate in (("mean", rate.mean), ("overall", rate.overall)):
+            summary[f"{figure}_{name}"] = _within_bounds(name, estimate.value, *estimate.limits(tail))
+    return Uncertainty(confidence, summary, languages)
+
+
+def check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"`confidence` must be between 0 and 1; got {confidence!r}.")
+
+
+def directions(rate: str) -> dict[str, int]:
+    """The sign with which the worst rate is the highest, and that with which the best rate is."""
+    return {"worst": -1, "best": 1} if rate == "lid" else {"worst": 1, "best": -1}
+
+
+def _within_bounds(rate: str, value: Any, low: Any, high: Any) -> Interval:
+    return Interval(float(value), max(0.0, float(low)), min(1.0 if rate == "lid" else math.inf, float(high)))
+
+
+def highest(estimates: Estimate, confidence: float) -> tuple[float, float]:
+    """Limits of the highest true rate of any language.
+
+    The upper limit is the highest of the upper limits of languages: too low only if that of the true worst language
+    is. The lower limit is the highest of the lower limits of the candidates. Each candidate may raise it above the
+    truth, so that all of them together get the error that both limits of a single language have. With several
+    candidates of about the same rate the upper limit is hardly ever too low; with one, each limit gets half.
+    """
+    error = 1 - confidence
+    possible = candidates(estimates)
+    tail = tail_per_candidate(error, int(possible.sum()))
+    return float(estimates[possible].limits(tail)[0].max()), float(estimates.limits(error / 2)[1].max())
+
+
+def candidates(estimates: Estimate) -> npt.NDArray[np.bool_]:
+    """Which languages may have the highest true rate."""
+    number = len(estimates.value)
+    top = int(np.argmax(estimates.center))
+    reach = normal_quantile(1 - SCREENING_LEVEL / number) if number > 1 else 0.0
+    behind = estimates.center[top] - estimates.center
+    return behind <= reach * np.sqrt(estimates.variance + estimates.variance[top])
+
+
+def tail_per_candidate(error: float, number: int) -> float:
+    """The error of one limit of each candidate: half of it for a single one, otherwise an equal part of it."""
+    return error / 2 if number == 1 else 1 - (1 - error) ** (1 / number)
