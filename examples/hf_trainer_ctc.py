@@ -79,7 +79,7 @@ def main(folder: str, num_train_epochs: float = 8) -> transformers.Trainer:
     trainer = RobustTrainer(  # ctcdro
         objective=ctcdro.ctc_dro(len(LANGUAGES), step_size=1e-3, smoothing=0.5, group_names=LANGUAGES),  # ctcdro
         batch_sampler=ctcdro.LengthMatchedBatchSampler(train["duration"], groups, batch_duration=6.0),  # ctcdro
-        compute_metrics=ErrorRates(partial(processor.tokenizer.decode, group_tokens=False), LANGUAGES),  # ctcdro
+        compute_metrics=ErrorRates(partial(processor.tokenizer.decode, group_tokens=False)),  # ctcdro
         model=make_model(processor),
         args=transformers.TrainingArguments(
             output_dir=folder,

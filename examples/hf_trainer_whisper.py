@@ -75,7 +75,7 @@ def main(folder: str, num_train_epochs: float = 6) -> transformers.Seq2SeqTraine
     trainer = RobustSeq2SeqTrainer(  # ctcdro
         objective=ctcdro.ctc_dro(len(LANGUAGES), step_size=3e-3, smoothing=0.5, group_names=LANGUAGES),  # ctcdro
         batch_sampler=ctcdro.LengthMatchedBatchSampler(train["duration"], groups, batch_duration=6.0),  # ctcdro
-        compute_metrics=ErrorRates(decode, LANGUAGES),  # ctcdro
+        compute_metrics=ErrorRates(decode),  # ctcdro
         model=make_model(),
         args=transformers.Seq2SeqTrainingArguments(
             output_dir=folder,
