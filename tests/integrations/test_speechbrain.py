@@ -88,7 +88,7 @@ class Recognizer(sb.Brain):
         if len(self.batches) == self.breaks_at:
             torch.nn.init.constant_(next(self.modules.parameters()), torch.nan)
         self.batches.append(torch.as_tensor(batch.number).tolist())
-        self.weights.append(self.hparams.ctc.weights.clone())
+        self.weights.append(self.hparams.ctc.objective.weights.clone())
 
     def _save_intra_epoch_ckpt(self):
         super()._save_intra_epoch_ckpt()
@@ -397,18 +397,16 @@ def test_loss_can_be_made_in_a_recipe():
             objective: !ref <objective>
             blank_index: 0
     """
-    assert load_hyperpyyaml(io.StringIO(recipe))["ctc"].group_names == ["ces", "tam"]
+    assert load_hyperpyyaml(io.StringIO(recipe))["ctc"].objective.group_names == ["ces", "tam"]
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"groups": ["clear"] * 5 + ["unheard"]}, "`groups` must be names out of clear, plain, noisy"),
-        ({"groups": torch.zeros(6)}, "`groups` must be names"),
-        ({"groups": ["clear"]}, "`groups` a name for each utterance.*and 1 groups"),
-        ({"stage": None}, "`stage` must be the `Stage`"),
-        ({"input_lens": torch.full((6,), 50)}, "`input_lens` must be relative"),
-        ({"log_probs": torch.zeros(50, 6, toy.NUM_LABELS)}, r"`log_probs` must be \(utterances, frames, labels\)"),
+        ({"groups": ["clear"] * 5 + ["unheard"]}, "`groups` has 'unheard', which is not in `group_names`: clear"),
+        ({"groups": ["clear"]}, r"one entry for each utterance.*got \(6,\) and \(1,\)"),
+        ({"input_lens": torch.full((6,), 50)}, "`input_lengths`: utterance 0 has .* frames, but `log_probs` has"),
+        ({"log_probs": torch.zeros(50, 6, toy.NUM_LABELS)}, "would be 50 utterances"),
     ],
 )
 def test_loss_names_what_is_wrong(changed, message):
@@ -417,16 +415,13 @@ def test_loss_names_what_is_wrong(changed, message):
 
 
 def test_objective_must_have_names():
-    with pytest.raises(ValueError, match="`objective` must know its groups by name"):
+    with pytest.raises(ValueError, match="`objective` must have group names"):
         RobustCTCLoss(ctcdro.erm(3))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("batch_size", 8), ("shuffle", True), ("sampler", []), ("drop_last", True), ("batch_sampler", [])],
-)
-def test_what_would_change_the_batches_is_refused(tmp_path, name, value):
-    with pytest.raises(ValueError, match=f"`{name}=.*would change the batches.*Leave it out"):
+@pytest.mark.parametrize(("name", "value"), [("batch_size", 8), ("shuffle", True)])
+def test_options_that_would_change_the_batches_are_rejected(tmp_path, name, value):
+    with pytest.raises(ValueError, match=r"batch_sampler.*mutually exclusive"):
         run(tmp_path, **{name: value})
 
 
@@ -436,8 +431,6 @@ def test_annotation_without_groups_or_durations_is_refused(tmp_path):
     dataset = make_dataset(toy.Toy(3), tmp_path / "loaded.txt")
     with pytest.raises(ValueError, match=r"`group_key`: utterance 'utterance-0' has no 'language'.*dynamic items"):
         group_names(dataset, "language")
-    with pytest.raises(ValueError, match="'number' must be a name; utterance 'utterance-0' has 0"):
-        group_names(dataset, "number")
 
 
 def test_other_groups_than_those_of_the_loss_are_refused(tmp_path):
@@ -455,7 +448,7 @@ def test_position_of_another_loader_is_refused(tmp_path):
     brain = run(tmp_path, stop_after=5)
     (checkpoint,) = brain.checkpointer.list_checkpoints()
     checkpoint.paramfiles["dataloader-TRAIN"].write_text("37")
-    with pytest.raises(ValueError, match="saved by a loader with other batches, of which 37 came"):
+    with pytest.raises(ValueError, match="saved by a loader with other batches, after 37 of them"):
         run(tmp_path)
 
 

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import logging
 
-from .generators import world_size
+from ..runtime.ranks import rank_and_world_size
+
+logger = logging.getLogger(__name__)
 
 # Nearly every batch of speech has a larger gradient, whether its losses are summed or averaged: see
 # benchmarks/clipping.py.
 LOW_LIMIT = 10.0
 
 
-def warn_of_clipping(
-    logger: logging.Logger,
-    limit: float | None,
-    batches_per_step: int,
-    num_groups: int,
-    *,
-    limit_option: str,
-    steps_option: str,
-) -> None:
+def warn_of_clipping(settings: object, num_groups: int, limit: str, batches_per_step: str) -> None:
     """Logs a warning if a step has too few batches for all groups and is clipped to a low norm.
 
     Args:
-        logger: of the integration.
-        limit: on the norm of the gradient; None or 0 for none.
-        batches_per_step: batches whose gradients each process adds before clipping.
+        settings: object of the toolkit that has the two options as attributes.
         num_groups: number of groups.
-        limit_option: name of the toolkit's option for the limit.
-        steps_option: name of its option for the number of batches per step.
+        limit: name of the option for the norm of the gradient; its value is None or 0 for no limit.
+        batches_per_step: name of the option for the number of batches that each process accumulates.
     """
-    if limit and limit <= LOW_LIMIT and batches_per_step * world_size() < num_groups:
+    norm = getattr(settings, limit, None)
+    _, world_size = rank_and_world_size()
+    if norm and norm <= LOW_LIMIT and getattr(settings, batches_per_step) * world_size < num_groups:
         logger.warning(
-            f"`{limit_option}` is {limit:g}, but nearly every batch has a larger gradient, and a clipped batch of one "
-            f"group has the same influence whatever the weight of its group. Raise `{limit_option}`, for example to "
-            f"1000, or let a step have batches of all groups (`{steps_option}`)."
+            f"`{limit}` is {norm:g}, but nearly every batch has a larger gradient, and a clipped batch of one group "
+            f"has the same influence whatever the weight of its group. Raise `{limit}`, for example to 1000, or let a "
+            f"step have batches of all groups (`{batches_per_step}`)."
         )

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from ..runtime.ranks import is_distributed, rank_and_world_size
 from ..sampling.base import PlannedBatchSampler
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,6 @@ def generator_state(device: torch.device) -> dict[str, Any]:
 
 
 def set_generator_state(state: dict[str, Any], device: torch.device) -> None:
-    """Sets the generators to what `generator_state` returned."""
     version, values, gauss = state["python"]
     random.setstate((version, tuple(values), gauss))
     key, pos = state["numpy"]["state"]["key"], state["numpy"]["state"]["pos"]
@@ -47,11 +47,12 @@ def set_generator_state(state: dict[str, Any], device: torch.device) -> None:
 
 
 def save_generators(device: torch.device) -> list[dict[str, Any]]:
-    """The `generator_state` of all processes, by rank. Every process must call this."""
+    """The `generator_state` of all processes, in the order of ranks. Every process must call this."""
     state = generator_state(device)
-    if not _is_distributed():
+    if not is_distributed():
         return [state]
-    states: list[Any] = [None] * torch.distributed.get_world_size()
+    _, world_size = rank_and_world_size()
+    states: list[Any] = [None] * world_size
     torch.distributed.all_gather_object(states, state)
     return states
 
@@ -61,22 +62,14 @@ def restore_generators(states: list[dict[str, Any]], device: torch.device) -> No
 
     States of another number of processes are ignored, with a warning.
     """
-    if len(states) != world_size():
+    rank, world_size = rank_and_world_size()
+    if len(states) == world_size:
+        set_generator_state(states[rank], device)
+    else:
         logger.warning(
-            f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size()}; "
+            f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size}; "
             "random numbers of dropout and augmentation will differ from those of an uninterrupted run."
         )
-        return
-    set_generator_state(states[torch.distributed.get_rank() if _is_distributed() else 0], device)
-
-
-def world_size() -> int:
-    """Number of processes."""
-    return torch.distributed.get_world_size() if _is_distributed() else 1
-
-
-def _is_distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 class WorkerSeeds:
@@ -95,5 +88,5 @@ class WorkerSeeds:
         """Call this before each iteration over the loader."""
         if self._generator is not None:
             rank, _ = self._sampler.rank_and_world_size
-            entropy = [int(self._sampler._options["seed"]), self._sampler.epoch, rank]
+            entropy = [self._sampler.seed, self._sampler.epoch, rank]
             self._generator.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))

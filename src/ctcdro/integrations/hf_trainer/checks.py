@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from transformers import TrainingArguments
@@ -10,8 +9,6 @@ from transformers import TrainingArguments
 from ...sampling.base import PlannedBatchSampler
 from ..clipping import warn_of_clipping
 from .collation import MAKE_SAMPLER_LAST
-
-logger = logging.getLogger(__name__)
 
 # Settings of the Trainer that conflict with the sampler or the objective: the required value, and the reason.
 SETTINGS: dict[str, tuple[Any, str]] = {
@@ -30,14 +27,7 @@ def check_settings(args: TrainingArguments, num_groups: int) -> None:
     for name, (expected, why) in SETTINGS.items():
         if getattr(args, name) != expected:
             raise ValueError(f"`{name}` must be {expected!r}; got {getattr(args, name)!r}, but {why}")
-    warn_of_clipping(
-        logger,
-        args.max_grad_norm,
-        args.gradient_accumulation_steps,
-        num_groups,
-        limit_option="max_grad_norm",
-        steps_option="gradient_accumulation_steps",
-    )
+    warn_of_clipping(args, num_groups, limit="max_grad_norm", batches_per_step="gradient_accumulation_steps")
 
 
 def check_data(dataset: Any, group_column: str, sampler: PlannedBatchSampler, num_groups: int) -> None:

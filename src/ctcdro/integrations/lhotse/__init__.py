@@ -1,0 +1,28 @@
+"""lhotse samplers that yield CutSets of one group and of one total duration.
+
+    LengthMatchedCutSampler       for an eager CutSet: the plan of `ctcdro.LengthMatchedBatchSampler`
+    LengthMatchedStreamSampler    for a lazy CutSet, Shar, or another stream of any length, in bounded memory
+    group_numbers                 the group of each cut, for `ctcdro.CTCDROLoss`
+
+Changes to a script:
+
+    sampler = LengthMatchedCutSampler(cuts, batch_duration=50.0)                     # was DynamicBucketingSampler
+    sampler = LengthMatchedStreamSampler(cuts, LANGUAGES, batch_duration=50.0)       # … on a stream
+    criterion = ctcdro.CTCDROLoss(len(LANGUAGES), step_size=1e-4, smoothing=0.1, group_names=LANGUAGES)
+    loss = criterion(log_probs, targets, num_frames, num_targets, group_numbers(cuts, LANGUAGES))
+
+Both are `CutSampler`s of lhotse, with `set_epoch`, `filter`, `map`, `state_dict` and `diagnostics`. Guarantees:
+
+* batches are a pure function of (cuts, options, seed, epoch), whatever the number of ranks;
+* ranks take the batches in turns and get equally many;
+* a state taken at any batch resumes there.
+"""
+
+from ...runtime.extras import extra
+
+with extra("lhotse", "The lhotse integration"):
+    from .base import group_numbers, language_of
+    from .eager import LengthMatchedCutSampler
+    from .stream import LengthMatchedStreamSampler
+
+__all__ = ["LengthMatchedCutSampler", "LengthMatchedStreamSampler", "group_numbers", "language_of"]
