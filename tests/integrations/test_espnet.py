@@ -30,7 +30,7 @@ from espnet2.train.dataset import ESPnetDataset
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import ctcdro
-from ctcdro.integrations.espnet import CTCDROTask, read_corpus, read_manifest
+from ctcdro.integrations.espnet import CTCDROTask, read_corpus
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "espnet_asr.py"
 GROUPS = sorted(toy.LANGUAGES)  # their numbers in ESPnet are places in this list
@@ -461,32 +461,17 @@ def test_corpus_has_durations_and_groups(data):
     np.testing.assert_allclose(corpus.durations, toy.Toy().durations)
 
 
-def test_data_folder_becomes_a_manifest(tmp_path):
-    (tmp_path / "wav.scp").write_text("a1 a1.flac\nb1 /audio/b1.flac\nshort short.flac\n")
-    (tmp_path / "text").write_text("a1 dobrý den\nb1 你好\nshort x\n")
-    (tmp_path / "utt2category").write_text("a1 ces\nb1 cmn\nshort ces\n")
-    (tmp_path / "speech_shape").write_text("b1 32000\na1 24000\n")
-    manifest = read_manifest(tmp_path, tmp_path / "speech_shape", 16000)
-    assert list(manifest) == [
-        ctcdro.Utterance("/audio/b1.flac", duration=2.0, text="你好", lang="cmn", id="b1"),
-        ctcdro.Utterance("a1.flac", duration=1.5, text="dobrý den", lang="ces", id="a1"),
-    ]
-    (tmp_path / "wav.scp").write_text("a1 all.ark:12\nb1 sox b1.mp3 -t wav - |\n")
-    with pytest.raises(ValueError, match=r"'b1' is 'sox b1.mp3 .*expected the path of an audio file"):
-        read_manifest(tmp_path, tmp_path / "speech_shape", 16000)
-
-
 CTC = CONFIG["ctc_conf"]
 MISUSES = {
     "shuffled again": ({"shuffle_within_batch": True}, "`shuffle_within_batch` must be false"),
     "in chunks": ({"iterator_type": "chunk"}, "`iterator_type` must be sequence"),
     "split": ({"multiple_iterator": True}, "`multiple_iterator` must be false"),
     "DataParallel": ({"ngpu": 2}, "`multiprocessing_distributed` must be true"),
-    "features of unknown rate": ({"batch_rate": None}, "`batch_rate` is missing; .*frames in a second"),
-    "no groups": ({"utt2category": "nowhere"}, "nowhere is not there; expected the group of each"),
+    "features of unknown rate": ({"batch_rate": None}, "`batch_rate` is missing; .*frames per second"),
+    "no groups": ({"utt2category": "nowhere"}, "nowhere does not exist; expected the group of each"),
     "options of the authors": ({"ctc_conf": CTC | {"dro_group_count": 6}}, "got .*dro_group_count.*comes from"),
     "no smoothing": ({"ctc_conf": {"ctc_type": "ctcdro", "dro_step_size": 1.0}}, "takes dro_step_size, dro_smoothing"),
-    "no number": ({"ctc_conf": CTC | {"dro_smoothing": "much"}}, "`dro_smoothing` .* must be a number; got 'much'"),
+    "no number": ({"ctc_conf": CTC | {"dro_smoothing": "much"}}, "could not convert string to float: 'much'"),
     "unknown reduction": ({"ctc_conf": CTC | {"dro_reduction": "max"}}, "`reduction` must be"),
     "options of another type": ({"ctc_conf": CTC | {"ctc_type": "builtin"}}, "has dro_.*but ctc_type 'builtin'"),
     "no CTC": ({"model_conf": {"ctc_weight": 0.0}}, "`ctc_weight` of model_conf must be above 0"),

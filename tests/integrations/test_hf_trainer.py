@@ -809,9 +809,7 @@ def test_two_processes_do_what_one_does_that_takes_two_batches_at_a_time(two_pro
 
 def test_two_processes_score_as_one(two_processes, tmp_path):
     dev = toy.Toy(num_utterances=31, seed=1)  # an odd number: one utterance is repeated, and must not count twice
-    alone = make_trainer(
-        tmp_path, eval_dataset=Items(dev), trainer={"compute_metrics": ErrorRates(decode)}
-    ).evaluate()
+    alone = make_trainer(tmp_path, eval_dataset=Items(dev), trainer={"compute_metrics": ErrorRates(decode)}).evaluate()
     scores = two_processes[0]["scores"]
     assert {name: alone[name] for name in scores} == pytest.approx(scores, rel=1e-5)
     alone = whisper_trainer(tmp_path, predict_with_generate=True, compute_metrics=of_letters()).evaluate()
@@ -863,7 +861,7 @@ def test_groups_that_are_missing_or_unknown_are_named(tmp_path):
     names = {"objective": ctcdro.erm(3, group_names=["clear", "plain", "other"])}
     with pytest.raises(ValueError, match=r"clear, plain, other.*got 'noisy'"):
         make_trainer(tmp_path, trainer=names).train()
-    with pytest.raises(ValueError, match="without `group_names`"):
+    with pytest.raises(ValueError, match=r"must hold one of 0, 1, 2; got '\w+'\. Names are those in `group_names`"):
         make_trainer(tmp_path, trainer={"objective": ctcdro.erm(3)}).train()
 
 
@@ -874,7 +872,7 @@ def test_a_sampler_of_other_data_is_refused(tmp_path):
         make_trainer(tmp_path, trainer={"objective": ctcdro.erm(4)})
     with pytest.raises(TypeError, match=r"has no len\(\)"):
         make_trainer(tmp_path, dataset=Dataset.from_dict({"a": [1]}).to_iterable_dataset(), max_steps=1)
-    with pytest.raises(ValueError, match=r"made for \(rank, world size\) \(1, 2\), this process is \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"made for \(rank, world size\) \(1, 2\), but this process is \(0, 1\)"):
         make_trainer(tmp_path, sampler=toy.Toy().sampler(rank=1, world_size=2)).train()
 
 
@@ -887,14 +885,13 @@ def test_a_model_that_does_not_tell_its_frames_is_refused(tmp_path):
 def test_a_label_beyond_the_vocabulary_is_refused_as_by_the_model(tmp_path):
     rows = make_rows(24)
     rows = Dataset.from_list([row | {"labels": [*row["labels"], 8]} for row in rows])
-    for model, collator in ((CTC_MODELS["wav2vec2"](), collate_rows),):
-        batch = collator(list(rows.remove_columns(["language", "speaker", "duration"])))
-        with pytest.raises(ValueError, match="vocab_size: 8"):
-            model(**batch)
-        with pytest.raises(ValueError, match=r"less than `vocab_size` of the model, 8; got 8\. The tokenizer"):
-            model_trainer(tmp_path, model, collator, rows, max_steps=1).train()
-        with pytest.raises(ValueError, match="less than `vocab_size`"):
-            model_trainer(tmp_path, model, collator, rows).evaluate()
+    model = CTC_MODELS["wav2vec2"]()
+    with pytest.raises(ValueError, match="vocab_size: 8"):
+        model(**collate_rows(list(rows.remove_columns(["language", "speaker", "duration"]))))
+    trainer = model_trainer(tmp_path, model, collate_rows, rows, max_steps=1)
+    for run in (trainer.train, trainer.evaluate):
+        with pytest.raises(ValueError, match=r"has label 8, but `log_probs` has 8 labels.*tokenizer"):
+            run()
 
 
 def test_a_dataset_shuffled_after_the_sampler_was_made_is_refused(tmp_path):

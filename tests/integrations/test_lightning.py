@@ -402,7 +402,7 @@ def test_checkpoints_are_moved_from_the_temporary_folder(tmp_path, monkeypatch):
 
 
 def test_a_sampler_of_another_rank_is_refused():
-    with pytest.raises(ValueError, match="rank=1, world_size=2, but the trainer rank 0 of 1"):
+    with pytest.raises(ValueError, match=r"made for \(rank, world size\) \(1, 2\), but this process is \(0, 1\)"):
         Run(sampler=toy.Toy().sampler(rank=1, world_size=2))
 
 

@@ -279,7 +279,7 @@ def test_checkpoint_has_plain_tensors_and_json(tmp_path):
     (checkpoint,) = brain.checkpointer.list_checkpoints()
     state = torch.load(checkpoint.paramfiles["ctcdro"], weights_only=True)
     torch.testing.assert_close(state["objective.log_weights"].exp(), brain.weights[-1])
-    position = json.loads(checkpoint.paramfiles["dataloader-TRAIN"].read_text())
+    position = json.loads(checkpoint.paramfiles["dataloader-TRAIN"].read_text())["sampler"]
     assert (position["epoch"], position["position"]) == (1, 5)
 
 

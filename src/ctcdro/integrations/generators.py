@@ -21,50 +21,43 @@ from ..sampling.base import PlannedBatchSampler
 logger = logging.getLogger(__name__)
 
 
-def generator_state(device: torch.device) -> dict[str, Any]:
-    """State of the global generators of Python, of numpy and of torch, the latter also on `device`.
-
-    It consists of plain values, so it can be written as JSON.
-    """
-    of_numpy = np.random.get_state(legacy=False)  # noqa: NPY002
-    key, pos = of_numpy["state"]["key"], of_numpy["state"]["pos"]
+def generator_state() -> dict[str, Any]:
+    """State of the global generators of Python, numpy and torch, also of the current CUDA device, as plain values."""
+    name, keys, *rest = np.random.get_state()  # noqa: NPY002
     state = {
         "python": random.getstate(),
-        "numpy": of_numpy | {"state": {"key": key.tolist(), "pos": int(pos)}},
+        "numpy": [name, keys.tolist(), *rest],
         "torch": torch.get_rng_state().tolist(),
     }
-    return state | ({"cuda": torch.cuda.get_rng_state(device).tolist()} if device.type == "cuda" else {})
+    return state | ({"cuda": torch.cuda.get_rng_state().tolist()} if torch.cuda.is_initialized() else {})
 
 
-def set_generator_state(state: dict[str, Any], device: torch.device) -> None:
+def set_generator_state(state: dict[str, Any]) -> None:
     version, values, gauss = state["python"]
     random.setstate((version, tuple(values), gauss))
-    key, pos = state["numpy"]["state"]["key"], state["numpy"]["state"]["pos"]
-    np.random.set_state(state["numpy"] | {"state": {"key": np.array(key, dtype=np.uint32), "pos": pos}})  # noqa: NPY002
+    np.random.set_state(tuple(state["numpy"]))  # noqa: NPY002
     torch.set_rng_state(torch.tensor(state["torch"], dtype=torch.uint8))
-    if device.type == "cuda" and "cuda" in state:
-        torch.cuda.set_rng_state(torch.tensor(state["cuda"], dtype=torch.uint8), device)
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(torch.tensor(state["cuda"], dtype=torch.uint8))
 
 
-def save_generators(device: torch.device) -> list[dict[str, Any]]:
+def save_generators() -> list[dict[str, Any]]:
     """The `generator_state` of all processes, in the order of ranks. Every process must call this."""
-    state = generator_state(device)
-    if not is_distributed():
-        return [state]
     _, world_size = rank_and_world_size()
-    states: list[Any] = [None] * world_size
-    torch.distributed.all_gather_object(states, state)
+    states = [generator_state()] * world_size
+    if is_distributed():
+        torch.distributed.all_gather_object(states, states[0])
     return states
 
 
-def restore_generators(states: list[dict[str, Any]], device: torch.device) -> None:
+def restore_generators(states: list[dict[str, Any]]) -> None:
     """Sets the generators of this process to what `save_generators` returned.
 
     States of another number of processes are ignored, with a warning.
     """
     rank, world_size = rank_and_world_size()
     if len(states) == world_size:
-        set_generator_state(states[rank], device)
+        set_generator_state(states[rank])
     else:
         logger.warning(
             f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size}; "

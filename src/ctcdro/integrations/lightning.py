@@ -1,15 +1,8 @@
-"""CTC-DRO in Lightning 2: the criterion in your module, the batches in a loader that resumes, and a callback.
-
-    class Recognizer(lightning.LightningModule):
-        def __init__(self):
-            self.criterion = ctcdro.CTCDROLoss(3, 1e-4, 0.1, group_names=languages)      # was: torch.nn.CTCLoss()
-
-        def training_step(self, batch, batch_idx):
-            return self.criterion(log_probs, targets, num_frames, num_targets, groups)   # and the groups
+"""Lightning 2: the criterion in your module, the batches in a loader that resumes, and a callback.
 
     sampler = ctcdro.LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
     loader = ResumableLoader(DataLoader(corpus, batch_sampler=sampler, collate_fn=collate))
-    lightning.Trainer(callbacks=[CTCDROCallback()]).fit(Recognizer(), loader)
+    lightning.Trainer(callbacks=[CTCDROCallback()]).fit(module, loader)
 
 Guarantees:
 
@@ -25,16 +18,17 @@ Works with `import lightning` and with `import pytorch_lightning`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from ..objectives.objectives import Objective
 from ..runtime.extras import extra
 from ..sampling.base import PlannedBatchSampler
-from .clipping import warn_of_clipping
+from .checks import check_ranks, warn_of_clipping
 from .generators import WorkerSeeds, generator_state, restore_generators, save_generators, set_generator_state
 
 try:
@@ -168,13 +162,12 @@ class CTCDROCallback(Callback):
         if self._states_to_load:
             for loader, state in zip(self._loaders, self._states_to_load, strict=True):
                 loader.load_state_dict(state)
-        device = trainer.strategy.root_device
         if self._generators_to_load:
-            restore_generators(self._generators_to_load, device)
+            restore_generators(self._generators_to_load)
             if self._loaders:
                 # Lightning may still create an iterator over the validation data, which draws a number.
-                self._loaders[0].before_loading = partial(set_generator_state, generator_state(device), device)
-        self._generators_after_batch = generator_state(device)
+                self._loaders[0].before_loading = partial(set_generator_state, generator_state())
+        self._generators_after_batch = generator_state()
         self._states_to_load, self._generators_to_load = [], []
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -185,7 +178,7 @@ class CTCDROCallback(Callback):
     ) -> None:
         for loader in self._loaders:
             loader.mark_done()
-        self._generators_after_batch = generator_state(trainer.strategy.root_device)
+        self._generators_after_batch = generator_state()
         # Lightning drops values logged at other steps, after tens of milliseconds of work for a hundred groups.
         if not trainer.log_every_n_steps or trainer.global_step % trainer.log_every_n_steps:
             return
@@ -198,7 +191,7 @@ class CTCDROCallback(Callback):
         # After a checkpoint before a validation, Lightning resumes with no validation or with a part of it. Restoring
         # the generators keeps later batches the same.
         if trainer.state.fn == "fit" and not trainer.sanity_checking and self._generators_after_batch is not None:
-            set_generator_state(self._generators_after_batch, trainer.strategy.root_device)
+            set_generator_state(self._generators_after_batch)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         # Lightning does not count the batch either. `OnExceptionCheckpoint` runs later: checkpoint callbacks are last.
@@ -207,7 +200,7 @@ class CTCDROCallback(Callback):
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint[CHECKPOINT_KEY] = [loader.state_dict() for loader in self._loaders]
-        checkpoint[GENERATORS_KEY] = save_generators(trainer.strategy.root_device)
+        checkpoint[GENERATORS_KEY] = save_generators()
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         if trainer.training:  # not for `trainer.test(ckpt_path=…)`
@@ -217,7 +210,7 @@ class CTCDROCallback(Callback):
 
 def _resumable_loaders(trainer: Trainer) -> list[ResumableLoader]:
     """The checked loaders of the training data."""
-    leaves = _leaves(trainer.train_dataloader)
+    leaves = tree_leaves(trainer.train_dataloader)  # from nested dictionaries and lists
     for loader in leaves:
         if isinstance(getattr(loader, "batch_sampler", None), PlannedBatchSampler):
             raise ValueError(
@@ -226,26 +219,7 @@ def _resumable_loaders(trainer: Trainer) -> list[ResumableLoader]:
                 "Wrap it: ctcdro.integrations.lightning.ResumableLoader(DataLoader(…))."
             )
     loaders = [loader for loader in leaves if isinstance(loader, ResumableLoader)]
+    ranks = trainer.distributed_sampler_kwargs or {"rank": 0, "num_replicas": 1}
     for loader in loaders:
-        _check_ranks(loader.sampler, trainer)
+        check_ranks(loader.sampler, ranks["rank"], ranks["num_replicas"])
     return loaders
-
-
-def _leaves(loaders: Any) -> list[Any]:
-    """All loaders, from nested dictionaries and lists."""
-    if isinstance(loaders, Mapping):
-        loaders = list(loaders.values())
-    if isinstance(loaders, list | tuple):
-        return [leaf for each in loaders for leaf in _leaves(each)]
-    return [loaders]
-
-
-def _check_ranks(sampler: PlannedBatchSampler, trainer: Trainer) -> None:
-    shares = trainer.distributed_sampler_kwargs or {"rank": 0, "num_replicas": 1}
-    expected = shares["rank"], shares["num_replicas"]
-    if sampler.rank_and_world_size != expected:
-        rank, world_size = sampler.rank_and_world_size
-        raise ValueError(
-            f"The sampler of `train_dataloader` has rank={rank}, world_size={world_size}, but the trainer rank "
-            f"{expected[0]} of {expected[1]}; batches would be repeated or missed. Omit `rank` and `world_size`."
-        )

@@ -1,22 +1,5 @@
 """SpeechBrain: the robust loss in a `Brain`, length-matched batches in its loader, both in its checkpoints.
 
-Changes to a training script:
-
-    import ctcdro
-    from ctcdro.integrations.speechbrain import RobustCTCLoss, group_names, train_loader
-
-    names = group_names(train_data, "lang")
-    objective = ctcdro.ctc_dro(len(names), step_size=1e-4, smoothing=0.1, group_names=names)
-    hparams["ctc"] = RobustCTCLoss(objective, blank_index=0)
-
-    # in compute_objectives, instead of speechbrain.nnet.losses.ctc_loss:
-    loss = self.hparams.ctc(log_probs, tokens, wav_lens, token_lens, batch.lang, stage)
-    # in on_stage_end, for the train_logger:
-    train_stats = {"loss": stage_loss, **self.hparams.ctc.stats()}
-
-    loader = train_loader(brain, train_data, brain.hparams.ctc, "lang", batch_duration=50.0)
-    brain.fit(epoch_counter, loader, valid_data)
-
 Guarantees:
 
 * only the training stage changes the weights;
@@ -37,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..objectives.ctc import ctc_losses
 from ..objectives.objectives import Objective
 from ..runtime.extras import extra
 from ..sampling.packed_batches import Seconds
 from ..sampling.samplers import LengthMatchedBatchSampler
-from .clipping import warn_of_clipping
+from .checks import warn_of_clipping
 from .generators import WorkerSeeds, restore_generators, save_generators
 
 with extra("speechbrain", "The SpeechBrain integration"):
@@ -73,7 +56,7 @@ def group_names(dataset: DynamicItemDataset, group_key: str) -> list[str]:
     return sorted(set(_column(dataset, "group_key", group_key)))
 
 
-class RobustCTCLoss(nn.Module):
+class RobustCTCLoss(torch.nn.Module):
     """The CTC losses of a batch, weighted by an objective.
 
     The arguments are those of `speechbrain.nnet.losses.ctc_loss`, then the group of each utterance and the stage. In
@@ -136,14 +119,13 @@ class RobustCTCLoss(nn.Module):
         return self.objective(losses, groups)
 
 
-@register_checkpoint_hooks
+@partial(register_checkpoint_hooks, save_on_main_only=False)
 class PlannedDataLoader(SaveableDataLoader):
-    """A `SaveableDataLoader` that saves the state of its batch sampler, a sampler of ctcdro, as JSON.
+    """A `SaveableDataLoader` that saves the state of its batch sampler, a sampler of ctcdro, and all random generators.
 
     Its parent saves the number of batches, and skips as many when resuming. The sampler resumes there at no cost, with
-    any number of processes, and rejects a state of other data or options.
-
-    A loader without a generator gets one, so its iterators draw nothing from torch's global generator.
+    any number of processes, and rejects a state of other data or options. A loader without a generator gets one, so its
+    iterators draw nothing from torch's global generator.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -155,49 +137,29 @@ class PlannedDataLoader(SaveableDataLoader):
         return super().__iter__()
 
     @mark_as_saver  # type: ignore[untyped-decorator]
-    def _save_position(self, path: Path) -> None:
+    def _save(self, path: Path) -> None:
         # Batches that the loop has received: workers request batches from the sampler ahead of time.
         num_taken = None if self._speechbrain_iterator is None else self._speechbrain_iterator._num_yielded
-        Path(path).write_text(json.dumps(self.batch_sampler.state_dict(num_taken)), encoding="utf-8")
+        state = {"sampler": self.batch_sampler.state_dict(num_taken), "generators": save_generators()}
+        if if_main_process():
+            Path(path).write_text(json.dumps(state), encoding="utf-8")
 
     @mark_as_loader  # type: ignore[untyped-decorator]
-    def _load_position(self, path: Path, end_of_epoch: bool) -> None:
-        if end_of_epoch or self._speechbrain_iterator is not None:
-            return  # as its parent does: the next epoch starts, or the best checkpoint is loaded to be evaluated
+    def _load(self, path: Path, end_of_epoch: bool) -> None:
+        if self._speechbrain_iterator is not None:
+            return  # as its parent does: the best checkpoint is loaded to be evaluated
         state = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(state, dict):
+        is_ours = isinstance(state, dict)
+        if is_ours:
+            restore_generators(state["generators"])
+        if end_of_epoch:
+            return
+        if not is_ours:
             raise ValueError(
                 f"{path} was saved by a loader with other batches, after {state} of them; batches would be missed or "
                 "repeated. Resume from a checkpoint at the end of an epoch."
             )
-        self.batch_sampler.load_state_dict(state)
-
-
-@partial(register_checkpoint_hooks, save_on_main_only=False)
-class Generators:
-    """The random generators of all processes, in the checkpoints of a brain.
-
-    `speechbrain.utils.repro.SaveableGenerator` saves neither NumPy's nor those of processes other than the first.
-
-    Args:
-        loader: after its first iteration, checkpoints are loaded for evaluation only, and generators are not changed.
-        device: the device of the brain.
-    """
-
-    def __init__(self, loader: PlannedDataLoader, device: torch.device) -> None:
-        self.loader = loader
-        self.device = device
-
-    @mark_as_saver  # type: ignore[untyped-decorator]
-    def _save(self, path: Path) -> None:
-        states = save_generators(self.device)
-        if if_main_process():
-            Path(path).write_text(json.dumps(states), encoding="utf-8")
-
-    @mark_as_loader  # type: ignore[untyped-decorator]
-    def _load(self, path: Path, end_of_epoch: bool) -> None:
-        if self.loader._speechbrain_iterator is None:
-            restore_generators(json.loads(Path(path).read_text(encoding="utf-8")), self.device)
+        self.batch_sampler.load_state_dict(state["sampler"])
 
 
 class AtomicCheckpointer(Checkpointer):
@@ -248,8 +210,8 @@ def train_loader(
 ) -> PlannedDataLoader:
     """A loader of length-matched batches for `brain.fit`, instead of the training data.
 
-    Also registers the sampler for `set_epoch`, adds loader, loss and random generators to the checkpointer of the
-    brain, and moves the loss to its device. A brain uses a loader as it is, and does not shard its batches again.
+    Also registers the sampler for `set_epoch`, adds loader and loss to the checkpointer of the brain, and moves the
+    loss to its device. A brain uses a loader as it is, and does not shard its batches again.
 
     Args:
         brain: the brain to fit.
@@ -282,7 +244,6 @@ def train_loader(
     if brain.checkpointer is not None:
         brain.checkpointer.add_recoverable("ctcdro", loss)
         brain.checkpointer.add_recoverable("dataloader-TRAIN", loader)  # the name that a brain gives to its own
-        brain.checkpointer.add_recoverable("ctcdro-generators", Generators(loader, torch.device(brain.device)))
     return loader
 
 

@@ -1,15 +1,8 @@
 """CTC-DRO in ESPnet2's ASR task: the loss as a `ctc_type`, the length-matched batches as a `batch_type`.
 
 Run `python -m ctcdro.integrations.espnet` instead of `python -m espnet2.bin.asr_train`, with the same arguments. Put a
-file `utt2category` (lines of "utterance group", one per utterance) into the folder of the training data, and add to the
-configuration:
-
-    ctc_conf:
-        ctc_type: ctcdro
-        dro_step_size: 1.0e-4
-        dro_smoothing: 0.1
-    batch_type: ctcdro
-    batch_duration: 50.0        # seconds
+file `utt2category` (lines of "utterance group", one per utterance) into the folder of the training data, and set
+`ctc_type: ctcdro`, `dro_step_size` and `dro_smoothing` in `ctc_conf`, `batch_type: ctcdro` and `batch_duration`.
 
 Either of the two works without the other. Guarantees:
 

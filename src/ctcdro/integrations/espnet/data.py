@@ -64,9 +64,8 @@ class Categories:
         for id in ids:
             group = self._group_of.get(id)
             if not group or len(group.split()) > 1:
-                raise ValueError(
-                    f"{self.path}: expected one word, the group of utterance {id!r}; found {group or 'no line'!r}."
-                )
+                found = "no line" if group is None else repr(group)
+                raise ValueError(f"{self.path}: expected one word, the group of utterance {id!r}; found {found}.")
             groups.append(group)
         return groups
 

@@ -16,9 +16,8 @@ from espnet2.train.distributed_utils import DistributedOption
 from espnet2.utils.types import float_or_none, humanfriendly_parse_size_or_none, str_or_none
 
 from ...objectives.objectives import ctc_dro
-from ...runtime.ranks import rank_and_world_size
 from ...sampling.samplers import LengthMatchedBatchSampler
-from ..clipping import warn_of_clipping
+from ..checks import warn_of_clipping
 from .ctc import make_robust
 from .data import Categories, KeySampler, read_corpus
 
@@ -41,27 +40,13 @@ class CTCDROTask(ASRTask):
         (batch_type,) = (action for action in parser._actions if action.dest == "batch_type")
         batch_type.choices = [*batch_type.choices, NAME]
         group = parser.add_argument_group(f"Length-matched batches (batch_type={NAME})")
-        group.add_argument("--batch_duration", type=float, default=50.0, help="Seconds of speech per batch")
-        group.add_argument(
-            "--batch_balance",
-            type=float,
-            default=0.0,
-            help="Exponent of each group's share: 0, equal shares; 1, in proportion to audio, every utterance once per "
-            "epoch",
-        )
-        group.add_argument(
-            "--batch_rate",
-            type=float_or_none,
-            default=None,
-            help="Length units per second in the first shape file; by default `fs` of frontend_conf",
-        )
-        group.add_argument(
-            "--utt2category",
-            type=str_or_none,
-            default=None,
-            help="File with the group of each training utterance; by default utt2category in the folder of the "
-            "training data",
-        )
+        for name, kind, default, meaning in (
+            ("batch_duration", float, 50.0, "Seconds of speech per batch"),
+            ("batch_balance", float, 0.0, "Share of each group: 0, equal; 1, by audio, every utterance once per epoch"),
+            ("batch_rate", float_or_none, None, "Length units per second in the first shape file [default: fs]"),
+            ("utt2category", str_or_none, None, "Group of each utterance [default: utt2category beside the data]"),
+        ):
+            group.add_argument(f"--{name}", type=kind, default=default, help=meaning)
         return parser
 
     @classmethod
@@ -96,15 +81,12 @@ class CTCDROTask(ASRTask):
         if iter_options.batch_type != NAME:
             return super().build_sequence_iter_factory(args, iter_options, mode)
         corpus = read_corpus(_shape_file(args), _utt2category(args), _rate(args))
-        rank, world_size = rank_and_world_size() if iter_options.distributed else (0, 1)
         sampler = LengthMatchedBatchSampler(
             corpus.durations,
             corpus.groups.numbers,
             args.batch_duration,
             args.batch_balance,
             args.seed,
-            rank=rank,
-            world_size=world_size,
             group_names=corpus.groups.names,
         )
         logging.info(f"[{mode}] {sampler.num_batches:,} batches of {sampler.num_groups} groups: {sampler.report()}")

@@ -1,16 +1,10 @@
 """The `Trainer` of transformers with a robust objective and length-matched batches.
 
-    from ctcdro.integrations.hf_trainer import RobustTrainer
-
-    sampler = ctcdro.LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
-    objective = ctcdro.ctc_dro(len(languages), step_size=1e-4, smoothing=0.1, group_names=languages)
-    trainer = RobustTrainer(model, args, …, objective=objective, batch_sampler=sampler)
+    trainer = RobustTrainer(model, args, …, objective=ctcdro.ctc_dro(…), batch_sampler=sampler)
 
 `RobustSeq2SeqTrainer` is the same for sequence-to-sequence models such as Whisper. For a custom `Trainer` write `class
 Mine(RobustTrainer, YourTrainer)`; `compute_loss` of YourTrainer is then not called. `ErrorRates` scores each language,
-so that the error rate of the worst one can select the best model.
-
-Guarantees:
+so that the error rate of the worst one can select the best model. Guarantees:
 
 * the loss of an utterance is its CTC loss, or the sum of the cross-entropies of its tokens, in nats;
 * a step minimizes the mean of the objective over its batches, that is, over accumulation and over processes;

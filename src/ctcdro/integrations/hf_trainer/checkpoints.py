@@ -28,9 +28,6 @@ def last_checkpoint(folder: str | Path) -> str | None:
     `transformers.trainer_utils.get_last_checkpoint` returns the latest folder even if the process was killed while it
     wrote it. The Trainer writes `trainer_state.json` last, so a checkpoint without it is incomplete.
 
-    Args:
-        folder: `output_dir` of the Trainer.
-
     Example:
         >>> last_checkpoint("a folder that does not exist") is None
         True
@@ -52,11 +49,8 @@ def last_checkpoint(folder: str | Path) -> str | None:
 def save_state(folder: Path, objective: Objective, sampler: PlannedBatchSampler, epoch: float) -> None:
     """Writes the state of objective and sampler, and marks the checkpoint as incomplete until the Trainer is done.
 
-    Args:
-        folder: of the checkpoint.
-        objective, sampler: those of the Trainer.
-        epoch: `TrainerState.epoch`, a fraction. It yields the number of finished batches, which the sampler does not
-            know: the loader requests batches ahead of time.
+    The number of finished batches is computed from `TrainerState.epoch`, a fraction, because the sampler does not know
+    it: the loader requests batches ahead of time.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)

@@ -19,13 +19,25 @@ from ...objectives.ctc import ctc_losses
 from ...objectives.objectives import CTCDROLoss, Objective
 from ...sampling.base import PlannedBatchSampler
 from ...sampling.samplers import LengthMatchedBatchSampler
+from ..checks import check_ranks, warn_of_clipping
 from .checkpoints import last_checkpoint, load_state, save_state
-from .checks import check_data, check_ranks, check_settings
-from .collation import EpochLoader, GroupCollator
+from .data import EpochLoader, GroupCollator, check_data
 from .error_rates import NO_LABEL, ErrorRates, decode_greedily
 
 # The model's functions from input length to output length; the name depends on the family.
 LENGTH_FUNCTIONS = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length")
+
+# Settings of the Trainer that conflict with the sampler or the objective: the required value, and the reason.
+SETTINGS: dict[str, tuple[Any, str]] = {
+    "train_sampling_strategy": ("random", "`batch_sampler` chooses the batches. Leave it at its default."),
+    "dataloader_drop_last": (False, "the sampler fills the last round itself. Leave it at its default."),
+    "auto_find_batch_size": (False, "`batch_sampler` sets the size of batches. Lower its `batch_duration` instead."),
+    "label_smoothing_factor": (0.0, "the objective weights plain losses. Leave it at its default."),
+    "enable_jit_checkpoint": (
+        False,
+        "it may save when the weights have changed and the model has not. Use `save_steps`.",
+    ),
+}
 
 
 class RobustTrainer(Trainer):
@@ -75,7 +87,6 @@ class RobustTrainer(Trainer):
             group_column,
             objective.num_groups,
             objective.group_names,
-            vocab_size=getattr(getattr(self.model, "config", None), "vocab_size", None),
             one_group=isinstance(batch_sampler, LengthMatchedBatchSampler),
         )
         self.model_accepts_loss_kwargs = False  # otherwise the Trainer counts labels needlessly
@@ -85,21 +96,25 @@ class RobustTrainer(Trainer):
         self._check()
 
     def _check(self) -> None:
-        check_settings(self.args, self.objective.num_groups)
+        for name, (expected, why) in SETTINGS.items():
+            if getattr(self.args, name) != expected:
+                raise ValueError(f"`{name}` must be {expected!r}; got {getattr(self.args, name)!r}, but {why}")
         is_generating = getattr(self.args, "predict_with_generate", False)
         if isinstance(self.compute_metrics, ErrorRates) and self._has_decoder and not is_generating:
             raise ValueError(
                 "`compute_metrics=ErrorRates(…)` of a model with a decoder needs generated text. Set "
                 "`predict_with_generate=True` in Seq2SeqTrainingArguments, and use RobustSeq2SeqTrainer."
             )
+        num_groups = self.objective.num_groups
+        warn_of_clipping(self.args, num_groups, limit="max_grad_norm", batches_per_step="gradient_accumulation_steps")
         if self.train_dataset is not None:
-            check_data(self.train_dataset, self.group_column, self.batch_sampler, self.objective.num_groups)
+            check_data(self.train_dataset, self.group_column, self.batch_sampler, num_groups)
 
     def utterance_losses(self, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Tensor:
         """The loss of each utterance of a batch, for the objective to weight.
 
         Args:
-            outputs: of the model.
+            outputs: outputs of the model.
             inputs: the batch, without groups.
 
         Returns:
@@ -120,9 +135,8 @@ class RobustTrainer(Trainer):
         length_function = next((name for name in LENGTH_FUNCTIONS if hasattr(self.model, name)), None)
         if length_function is None:
             raise ValueError(
-                f"`model` ({type(self.model).__name__}) has no function for the number of output frames: none of "
-                f"{', '.join(LENGTH_FUNCTIONS)}. Override `num_frames` of RobustTrainer or, if it is not a CTC model, "
-                "`utterance_losses`."
+                f"`model` ({type(self.model).__name__}) has none of {', '.join(LENGTH_FUNCTIONS)}. Override "
+                "`num_frames` of RobustTrainer or, if it is not a CTC model, `utterance_losses`."
             )
         mask = inputs.get("attention_mask")
         if mask is None:  # then the model treats padding as audio
@@ -157,7 +171,7 @@ class RobustTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader:
         """The batches of the sampler for this process. They must not be prepared by accelerate."""
-        check_ranks(self.batch_sampler, self.args)
+        check_ranks(self.batch_sampler, self.args.process_index, self.args.world_size)
         dataset, collate = self.train_dataset, replace(self.data_collator, is_training=True)
         if hasattr(dataset, "remove_columns"):  # one of `datasets`
             dataset = self._remove_unused_columns(dataset, description="training")

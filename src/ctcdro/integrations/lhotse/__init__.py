@@ -4,13 +4,6 @@
     LengthMatchedStreamSampler    for a lazy CutSet, Shar, or another stream of any length, in bounded memory
     group_numbers                 the group of each cut, for `ctcdro.CTCDROLoss`
 
-Changes to a script:
-
-    sampler = LengthMatchedCutSampler(cuts, batch_duration=50.0)                     # was DynamicBucketingSampler
-    sampler = LengthMatchedStreamSampler(cuts, LANGUAGES, batch_duration=50.0)       # … on a stream
-    criterion = ctcdro.CTCDROLoss(len(LANGUAGES), step_size=1e-4, smoothing=0.1, group_names=LANGUAGES)
-    loss = criterion(log_probs, targets, num_frames, num_targets, group_numbers(cuts, LANGUAGES))
-
 Both are `CutSampler`s of lhotse, with `set_epoch`, `filter`, `map`, `state_dict` and `diagnostics`. Guarantees:
 
 * batches are a pure function of (cuts, options, seed, epoch), whatever the number of ranks;

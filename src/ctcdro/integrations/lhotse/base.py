@@ -53,7 +53,6 @@ class ResumableCutSampler(CutSampler):
         self,
         batch_duration: Seconds,
         group_of: GroupOf,
-        shuffle: bool,
         seed: int,
         rank: int | None,
         world_size: int | None,
@@ -61,11 +60,8 @@ class ResumableCutSampler(CutSampler):
         if not (isinstance(batch_duration, int | float) and 0 < batch_duration < np.inf):
             raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
         if not isinstance(seed, int) or seed < 0:
-            raise ValueError(
-                f"`seed` must be a whole number, zero or more; got {seed!r}. Otherwise ranks would not agree on the "
-                "batches, and a state could not be resumed."
-            )
-        super().__init__(shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
+            raise ValueError(f"`seed` must be a whole number, zero or more, for ranks to agree; got {seed!r}.")
+        super().__init__(shuffle=True, seed=seed, rank=rank, world_size=world_size)
         self.batch_duration = float(batch_duration)
         self.group_of = group_of
         self._start = 0
@@ -78,12 +74,8 @@ class ResumableCutSampler(CutSampler):
         raise NotImplementedError
 
     def _settings(self) -> dict[str, Any]:
-        """Values that the batches depend on, besides seed and epoch: a state with other values is rejected."""
+        """Values that the batches depend on, besides the epoch: a state with other values is rejected."""
         raise NotImplementedError
-
-    @property
-    def _shuffled_epoch(self) -> int:
-        return self.epoch if self.shuffle else 0
 
     def __iter__(self) -> ResumableCutSampler:
         self._start, self._num_taken = self._resume_at or 0, 0
@@ -133,13 +125,11 @@ class ResumableCutSampler(CutSampler):
         Raises:
             ValueError: if the state belongs to other cuts or options, since batches would be missed or repeated.
         """
-        if not {"position", "settings", "epoch", "seed", "shuffle"} <= state_dict.keys():
+        if not {"position", "settings"} <= state_dict.keys():
             raise ValueError(
                 f"`state_dict` must come from `{type(self).__name__}.state_dict()`; got one with {sorted(state_dict)}."
             )
-        here = {"seed": self.seed, "shuffle": self.shuffle, **self._settings()}
-        saved = {"seed": state_dict["seed"], "shuffle": state_dict["shuffle"], **state_dict["settings"]}
-        check_same_settings(here, saved, "cuts")
+        check_same_settings(self._settings(), state_dict["settings"], "cuts")
         # lhotse empties its argument and requires the same ranks, which do not matter here.
         of_lhotse = {name: deepcopy(state_dict[name]) for name in super().state_dict()}
         super().load_state_dict(of_lhotse | {"rank": self.rank, "world_size": self.world_size})

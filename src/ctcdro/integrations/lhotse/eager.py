@@ -27,7 +27,6 @@ class LengthMatchedCutSampler(ResumableCutSampler):
             to audio and yields every cut exactly once per epoch.
         group_names: the groups, in the order of their numbers; by default those of the cuts, sorted.
         group_of: returns the name of a cut's group; by default the language of its first supervision.
-        shuffle: whether every epoch has different batches. Otherwise all epochs have those of the first.
         seed: seed of the shuffling.
         rank, world_size: this process and the number of processes; by default those that lhotse detects.
 
@@ -47,7 +46,6 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         *,
         group_names: Sequence[str] | None = None,
         group_of: GroupOf = language_of,
-        shuffle: bool = True,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
@@ -57,12 +55,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
                 "`cuts` must be an eager CutSet or a list, because whole epochs are planned; got a lazy one. Call "
                 "`cuts.to_eager()` if it fits into memory, or use `LengthMatchedStreamSampler`."
             )
-        if not shuffle and balance < 1:
-            raise ValueError(
-                f"`shuffle=False` repeats the batches of the first epoch, which with `balance={balance:g}` do not have "
-                "all cuts. Set `balance=1`, or `shuffle=True`."
-            )
-        super().__init__(batch_duration, group_of, shuffle, seed, rank, world_size)
+        super().__init__(batch_duration, group_of, seed, rank, world_size)
         self.cuts = cuts
         self.balance = balance
         self._given_names = group_names
@@ -104,7 +97,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
                 f"`num_workers` is {worker.num_workers}, and each worker of an `IterableDatasetWrapper` would give all "
                 "batches. Give this sampler to the loader, `DataLoader(dataset, sampler=sampler, batch_size=None)`."
             )
-        plan = self._planned.plan(self._shuffled_epoch)
+        plan = self._planned.plan(self.epoch)
         num_turns = -(-max(0, len(plan) - start) // self.world_size)
         for number in range(start, start + num_turns * self.world_size):
             yield [self._kept[index] for index in plan[number % len(plan)]]

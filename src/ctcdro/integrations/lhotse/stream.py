@@ -32,11 +32,8 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
         batch_duration: seconds of speech per batch, summed over its cuts.
         buffer_size: maximum number of cuts in the buffer. More cuts mean better matches, less padding and better
             shuffling. With Shar, cuts carry their audio.
-        group_of: returns the name of a cut's group; by default the language of its first supervision.
-        shuffle: whether every epoch has different batches. Otherwise all epochs have those of the first.
-        seed: seed of the shuffling.
-        rank, world_size: this process and the number of processes; by default those that lhotse detects. Each rank
-            reads the whole stream, as with lhotse's samplers.
+        group_of, seed, rank, world_size: as for `LengthMatchedCutSampler`. Each rank reads the whole stream, as with
+            lhotse's samplers.
 
     Example:
         >>> from lhotse import CutSet
@@ -55,7 +52,6 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
         buffer_size: int = 10_000,
         *,
         group_of: GroupOf = language_of,
-        shuffle: bool = True,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
@@ -69,7 +65,7 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
             raise ValueError(f"`group_names` must be different names, one or more; got {group_names!r}.")
         if not isinstance(buffer_size, int) or buffer_size < 1:
             raise ValueError(f"`buffer_size` must be a whole number of cuts, at least 1; got {buffer_size!r}.")
-        super().__init__(batch_duration, group_of, shuffle, seed, rank, world_size)
+        super().__init__(batch_duration, group_of, seed, rank, world_size)
         self.cuts = cuts
         self.group_names = list(group_names)
         self.buffer_size = buffer_size
@@ -96,6 +92,7 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
 
     def _settings(self) -> dict[str, Any]:
         return {
+            "seed": self.seed,
             "group_names": self.group_names,
             "batch_duration": self.batch_duration,
             "buffer_size": self.buffer_size,
@@ -103,7 +100,7 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
 
     def _epoch_batches(self, start: int) -> Iterator[list[Cut]]:
         for shar in _shar_iterators(self.cuts):
-            shar.epoch = self._shuffled_epoch  # Shar counts its own iterations, from 0 in each new process
+            shar.epoch = self.epoch  # Shar counts its own iterations, from 0 in each new process
         expected, self._expected = self._expected if start else None, None
         self._rounds = StreamBatches(
             filter(self._filter_fn, self.cuts),
@@ -111,7 +108,7 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
             self.group_of,
             self.batch_duration,
             self.buffer_size,
-            (self.seed, self._shuffled_epoch),
+            (self.seed, self.epoch),
             expected,
         )
         num_batches, latest = 0, deque[list[Cut]](maxlen=self.world_size)

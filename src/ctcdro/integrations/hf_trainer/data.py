@@ -1,4 +1,4 @@
-"""Batches with the group of each utterance."""
+"""Batches with the group of each utterance, and datasets that do not belong to the sampler."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from ...sampling.base import PlannedBatchSampler
 from .error_rates import encode_names
 
 MAKE_SAMPLER_LAST = (
@@ -23,24 +24,15 @@ class GroupCollator:
     """Removes the groups from the items, collates the rest, and adds the groups to the batch.
 
     Training batches hold group numbers. Evaluation batches hold group names, because evaluation data may have groups
-    that training does not have. Labels are checked here, where they are still on the host, because the model does not
-    receive them.
-
-    Args:
-        collate: the collator of the user.
-        column: key of the groups in items and batch.
-        num_groups, names: those of the objective.
-        vocab_size: that of the model, if known.
-        one_group: whether training batches must have one group.
-        is_training: whether these are training batches.
+    that training does not have.
     """
 
     collate: Callable[[list[Any]], Any]
     column: str
     num_groups: int
     names: list[str] | None
-    vocab_size: int | None
     one_group: bool
+    """Whether training batches must have one group."""
     is_training: bool = False
 
     def __call__(self, items: list[Any]) -> Any:
@@ -49,7 +41,6 @@ class GroupCollator:
             groups = [item[self.column] for item in items]
             items = [{name: item[name] for name in item if name != self.column} for item in items]
         batch = self.collate(items)
-        self._check_labels(batch.get("labels"))
         groups = batch.get(self.column) if groups is None else groups
         if groups is not None:
             groups = [group.item() if isinstance(group, Tensor) else group for group in groups]
@@ -61,12 +52,9 @@ class GroupCollator:
         number_of |= {name: number for number, name in enumerate(self.names or [])}  # type: ignore[misc]
         unknown = [group for group in groups if group not in number_of]
         if unknown:
-            expected = "no names, as `objective` was made without `group_names`"
-            if self.names is not None:
-                expected = f"`group_names` of `objective`: {', '.join(self.names)}"
             raise ValueError(
-                f"`group_column`: {self.column!r} must hold numbers from 0 to {self.num_groups - 1}, or names "
-                f"({expected}); got {unknown[0]!r}."
+                f"`group_column`: {self.column!r} must hold one of {', '.join(map(str, number_of))}; got "
+                f"{unknown[0]!r}. Names are those in `group_names` of `objective`."
             )
         if self.one_group and len(set(groups)) > 1:
             raise ValueError(
@@ -77,15 +65,6 @@ class GroupCollator:
 
     def _name(self, group: Any) -> str:
         return self.names[group] if self.names and group in range(self.num_groups) else str(group)
-
-    def _check_labels(self, labels: Any) -> None:
-        if self.vocab_size is None or not isinstance(labels, Tensor) or not labels.numel():
-            return
-        if labels.max() >= self.vocab_size:
-            raise ValueError(
-                f"Labels must be less than `vocab_size` of the model, {self.vocab_size}; got {labels.max()}. The "
-                "tokenizer has more labels than the model: load the model with `vocab_size=len(tokenizer)`."
-            )
 
 
 class EpochLoader(DataLoader):
@@ -102,3 +81,30 @@ class EpochLoader(DataLoader):
     def set_epoch(self, epoch: int) -> None:
         self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
         self.generator.manual_seed(self._seed + epoch)
+
+
+def check_data(dataset: Any, group_column: str, sampler: PlannedBatchSampler, num_groups: int) -> None:
+    """Rejects a dataset for which the sampler was not made; in datasets of the package `datasets`, also by group."""
+    groups = getattr(sampler, "groups", None)
+    data = groups if groups is not None else getattr(sampler, "durations", None)
+    if data is not None and len(data) != len(dataset):
+        raise ValueError(
+            f"`batch_sampler` was made for {len(data):,} utterances, `train_dataset` has {len(dataset):,}. Make "
+            "it from the durations and groups of that dataset, in its order, after all filtering."
+        )
+    if groups is None:
+        return
+    if groups.max() + 1 != num_groups:
+        raise ValueError(
+            f"`objective` has {num_groups} groups, `batch_sampler` {groups.max() + 1}. Make both with the same groups; "
+            "otherwise the weights would never change."
+        )
+    if group_column in getattr(dataset, "column_names", []):
+        column = list(dataset.with_format(None)[group_column])  # reads no audio
+        pairs = set(zip(column, groups.tolist(), strict=True))
+        if not len(pairs) == len(set(column)) == len(set(groups.tolist())):
+            raise ValueError(
+                f"{group_column!r} of `train_dataset` and the groups of `batch_sampler` must match one to one; found "
+                f"{', '.join(f'{name!r} with group {number}' for name, number in sorted(pairs, key=str)[:4])}, …. "
+                f"{MAKE_SAMPLER_LAST}"
+            )

@@ -1,10 +1,11 @@
-"""A warning where a toolkit's gradient clipping would undo the group weights."""
+"""Checks of the settings of a toolkit: gradient clipping that would undo the group weights, and ranks."""
 
 from __future__ import annotations
 
 import logging
 
 from ..runtime.ranks import rank_and_world_size
+from ..sampling.base import PlannedBatchSampler
 
 logger = logging.getLogger(__name__)
 
@@ -29,4 +30,13 @@ def warn_of_clipping(settings: object, num_groups: int, limit: str, batches_per_
             f"`{limit}` is {norm:g}, but nearly every batch has a larger gradient, and a clipped batch of one group "
             f"has the same influence whatever the weight of its group. Raise `{limit}`, for example to 1000, or let a "
             f"step have batches of all groups (`{batches_per_step}`)."
+        )
+
+
+def check_ranks(sampler: PlannedBatchSampler, rank: int, world_size: int) -> None:
+    """Rejects a sampler that would yield the batches of another rank than that of the toolkit."""
+    if sampler.rank_and_world_size != (rank, world_size):
+        raise ValueError(
+            f"The batch sampler was made for (rank, world size) {sampler.rank_and_world_size}, but this process is "
+            f"{(rank, world_size)}; batches would be repeated or missed. Omit `rank` and `world_size` of the sampler."
         )
