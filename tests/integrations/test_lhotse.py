@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import itertools
 import runpy
 import sys
@@ -20,7 +21,9 @@ from lhotse.dataset import DynamicCutSampler, IterableDatasetWrapper, RoundRobin
 from lhotse.dataset.sampling.base import CutSampler
 from torch.utils.data import DataLoader, Dataset
 
-from ctcdro.integrations.lhotse import LengthMatchedCutSampler, LengthMatchedStreamSampler, group_numbers
+from ctcdro.integrations.lhotse import LengthMatchedCutSampler, LengthMatchedStreamSampler, base, group_numbers
+from ctcdro.integrations.lhotse import eager as eager_module
+from ctcdro.integrations.lhotse import stream as stream_module
 
 ROOT = Path(__file__).parents[2]
 TARGET = 50.0
@@ -309,7 +312,7 @@ class Numbers(Dataset):
         return [int(cut.id) for cut in cuts]
 
 
-def test_batches_asked_for_ahead_of_time_by_workers_are_not_lost(make):
+def test_batches_requested_ahead_of_time_by_workers_are_not_lost(make):
     expected = list(DataLoader(Numbers(), sampler=make(), batch_size=None))
     sampler = make()
     taken = list(itertools.islice(DataLoader(Numbers(), sampler=sampler, batch_size=None, num_workers=2), 10))
@@ -409,7 +412,7 @@ def test_a_stream_sorted_by_group_still_gives_every_cut_in_bounded_memory():
     assert share_within(batches) > 0.9
 
 
-def test_a_buffer_too_small_for_a_batch_is_told_of_and_goes_on(caplog):
+def test_a_buffer_too_small_for_a_batch_is_reported_and_training_continues(caplog):
     batches = list(stream(Stream(300), buffer_size=4))
     assert sum(len(batch) for batch in batches) == 300
     assert caplog.text.count("`buffer_size` of 4 cuts") == 1
@@ -428,7 +431,7 @@ def test_memory_does_not_grow_with_the_stream():
     assert peak(5000) < 1.1 * peak(1000)
 
 
-def test_an_utterance_longer_than_a_batch_is_a_batch_of_its_own():
+def test_an_utterance_longer_than_a_batch_is_a_separate_batch():
     cuts = [*Stream(300), cut_of("long", 70.0, "pol")]
     assert ["long"] in ids(stream(cuts))
     assert ["long"] in ids(stream(cuts[::-1], buffer_size=100))
@@ -517,7 +520,7 @@ def test_a_cut_without_language_is_named():
             list(stream([cut]))
 
 
-def test_a_group_that_was_not_named_is_told_of():
+def test_a_group_that_was_not_named_is_reported():
     cut = cut_of("a7", 3.0, "khm")
     for call in (
         lambda: list(stream([cut])),
@@ -528,7 +531,7 @@ def test_a_group_that_was_not_named_is_told_of():
             call()
 
 
-def test_a_group_that_never_came_is_told_of(caplog):
+def test_a_group_that_never_occurs_is_reported(caplog):
     list(stream(Stream(300), group_names=[*NAMES, "khm"]))
     assert "not in the stream: khm" in caplog.text
 
@@ -584,7 +587,12 @@ def test_another_stream_is_noticed_when_resuming(other):
         list(resumed)
 
 
-# The example and the benchmark
+# The examples and the benchmark
+
+
+@pytest.mark.parametrize("module", [base, eager_module, stream_module])
+def test_examples_in_docstrings_hold(module):
+    assert doctest.testmod(module).failed == 0
 
 
 def test_the_example_changes_under_ten_lines_and_favors_the_noisy_language(capsys):

@@ -196,7 +196,7 @@ def test_every_utterance_comes_once_an_epoch_with_balance_1(tmp_path):
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_run_stopped_twice_goes_on_exactly(tmp_path, whole, num_workers):
+def test_run_stopped_twice_resumes_exactly(tmp_path, whole, num_workers):
     num_batches = len(whole.batches)
     stops = [7, num_batches // 2 - 2, num_batches]  # twice in the first epoch, so that it resumes from a resumed one
     batches, weights = [], []
@@ -210,7 +210,7 @@ def test_run_stopped_twice_goes_on_exactly(tmp_path, whole, num_workers):
     torch.testing.assert_close(parameters(brain), parameters(whole), rtol=0, atol=0)
 
 
-def test_run_stopped_between_epochs_goes_on_exactly(tmp_path, whole):
+def test_run_stopped_between_epochs_resumes_exactly(tmp_path, whole):
     first = run(tmp_path, epochs=EpochCounter(1))
     second = run(tmp_path, epochs=EpochCounter(2))
     assert first.batches + second.batches == whole.batches
@@ -324,7 +324,7 @@ def test_two_processes_share_the_batches_and_hold_the_same_weights(tmp_path, who
     assert in_turns[filled : filled + half] == whole.batches[half:]
 
 
-def test_two_processes_go_on_exactly_and_so_does_one_in_their_stead(tmp_path, whole_of_two, whole):
+def test_two_processes_resume_exactly_and_so_does_one_instead(tmp_path, whole_of_two, whole):
     stopped = launch(tmp_path / "two", stop_after=5)
     shutil.copytree(tmp_path / "two", tmp_path / "one")
     resumed = launch(tmp_path / "two")
@@ -377,6 +377,24 @@ def test_loss_of_other_stages_is_the_sum_of_speechbrains():
     expected = ctc_loss(*tensors, blank_index=0, reduction="sum")
     torch.testing.assert_close(make_loss()(**batch | {"stage": sb.Stage.VALID}), expected)
     torch.testing.assert_close(make_loss(erm())(**batch), expected)
+
+
+def test_loss_per_character_does_not_count_language_tokens():
+    batch, weights = some_batch(), []
+    names = list(toy.LANGUAGES)
+    for num_language_tokens in (0, 1):
+        objective = ctcdro.ctc_dro(3, step_size=1e-2, smoothing=0.5, signal="loss_per_character", group_names=names)
+        RobustCTCLoss(objective, num_language_tokens=num_language_tokens)(**batch)
+        weights.append(objective.weights)
+    expected = ctcdro.ctc_dro(3, step_size=1e-2, smoothing=0.5, signal="loss_per_character", group_names=names)
+    num_frames, num_labels = (
+        (batch[name] * length).round().int()
+        for name, length in (("input_lens", batch["log_probs"].shape[1]), ("target_lens", batch["targets"].shape[1]))
+    )
+    losses = ctcdro.ctc_losses(batch["log_probs"].transpose(0, 1), batch["targets"], num_frames, num_labels)
+    expected(losses, batch["groups"], num_labels - 1)
+    torch.testing.assert_close(weights[1], expected.weights)
+    assert not torch.allclose(weights[0], weights[1])
 
 
 def test_utterance_that_does_not_fit_is_counted():

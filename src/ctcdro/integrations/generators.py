@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 def generator_state() -> dict[str, Any]:
     """State of the global generators of Python, numpy and torch, also of the current CUDA device, as plain values."""
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002
+    of_numpy: Any = np.random.get_state()  # noqa: NPY002
+    name, keys, *rest = of_numpy
     state = {
         "python": random.getstate(),
         "numpy": [name, keys.tolist(), *rest],

@@ -25,7 +25,7 @@ from typing import Any
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
-from ..objectives.objectives import Objective
+from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..sampling.base import PlannedBatchSampler
 from .checks import check_ranks, warn_of_clipping
@@ -73,7 +73,7 @@ class ResumableLoader:
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
-        self.sampler: PlannedBatchSampler = loader.batch_sampler  # Lightning calls `set_epoch` of this attribute
+        self.sampler: Any = loader.batch_sampler  # Lightning calls `set_epoch` of this attribute
         self.before_loading: Callable[[], None] | None = None
         """Called once, before the next iteration loads its first batch."""
         self._worker_seeds = WorkerSeeds(loader, self.sampler)
@@ -131,9 +131,6 @@ class CTCDROCallback(Callback):
 
     Weights are logged as `weight/<group>`, every `log_every_n_steps` of the trainer. With several objectives in a
     module, the names are `weight/<attribute>/<group>`.
-
-    Example:
-        >>> trainer = Trainer(callbacks=[CTCDROCallback()], logger=False, enable_checkpointing=False)
     """
 
     def __init__(self) -> None:
@@ -148,8 +145,7 @@ class CTCDROCallback(Callback):
         if not objectives:
             raise ValueError(
                 f"{type(pl_module).__name__} must have an objective of ctcdro as an attribute, such as "
-                "`self.criterion = CTCDROLoss(…)`; it has none. Otherwise its weights would be in no checkpoint, and "
-                "validation would move them."
+                "`self.criterion = CTCDROLoss(…)`; it has none. Otherwise checkpoints would not have its weights."
             )
         is_only = len(objectives) == 1
         self._objectives = {"" if is_only else f"{path}/": objective for path, objective in objectives.items()}

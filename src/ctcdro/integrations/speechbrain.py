@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ..objectives.ctc import ctc_losses
-from ..objectives.objectives import Objective
+from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..sampling.packed_batches import Seconds
 from ..sampling.samplers import LengthMatchedBatchSampler
@@ -46,13 +46,7 @@ with extra("speechbrain", "The SpeechBrain integration"):
 
 
 def group_names(dataset: DynamicItemDataset, group_key: str) -> list[str]:
-    """The groups of a dataset, sorted.
-
-    Example:
-        >>> data = {"a": {"lang": "tam"}, "b": {"lang": "ces"}, "c": {"lang": "tam"}}
-        >>> group_names(DynamicItemDataset(data), "lang")
-        ['ces', 'tam']
-    """
+    """The groups of a dataset, sorted."""
     return sorted(set(_column(dataset, "group_key", group_key)))
 
 
@@ -66,6 +60,8 @@ class RobustCTCLoss(torch.nn.Module):
     Args:
         objective: `ctcdro.ctc_dro(…)` or another, with its `group_names`.
         blank_index: the blank label of CTC.
+        num_language_tokens: labels of each transcript that are not characters, such as one token for its language. The
+            loss per character does not count them.
 
     Example:
         >>> from ctcdro import ctc_dro
@@ -79,16 +75,17 @@ class RobustCTCLoss(torch.nn.Module):
         {'weight/ces': 0.5, 'weight/tam': 0.5, 'num_skipped': 0}
     """
 
-    def __init__(self, objective: Objective, blank_index: int = 0) -> None:
+    def __init__(self, objective: Objective, blank_index: int = 0, num_language_tokens: int = 0) -> None:
         super().__init__()
         if objective.group_names is None:
             raise ValueError("`objective` must have group names: create it with `group_names=…`.")
         self.objective = objective
         self.blank_index = blank_index
+        self.num_language_tokens = num_language_tokens
 
     def stats(self) -> dict[str, float]:
         """Weights by name and the number of skipped utterances, for the statistics of a `TrainLogger`."""
-        weights = zip(self.objective.group_names, self.objective.weights.tolist(), strict=True)
+        weights = zip(self.objective.group_names or [], self.objective.weights.tolist(), strict=True)
         num_skipped = int(self.objective.num_skipped.sum())
         return {**{f"weight/{name}": weight for name, weight in weights}, "num_skipped": num_skipped}
 
@@ -116,7 +113,7 @@ class RobustCTCLoss(torch.nn.Module):
         losses = ctc_losses(log_probs.transpose(0, 1), targets, num_frames, num_labels, self.blank_index)
         # Set here, because a brain does not switch the mode of a loss among its hparams.
         self.objective.train(stage == Stage.TRAIN)
-        return self.objective(losses, groups)
+        return self.objective(losses, groups, (num_labels - self.num_language_tokens).clamp(min=0))
 
 
 @partial(register_checkpoint_hooks, save_on_main_only=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from espnet2.asr.espnet_model import ESPnetASRModel
 from torch import Tensor
 
 from ...objectives.ctc import ctc_losses
-from ...objectives.objectives import Objective
+from ...objectives.objective import Objective
 from .data import Categories
 
 
@@ -21,9 +20,10 @@ class RobustCTC(CTC):
     Args:
         plain: module whose output layer and options are used.
         objective: weights the losses of a batch.
+        num_language_tokens: labels of each transcript that are not characters, such as one token for its language.
     """
 
-    def __init__(self, plain: CTC, objective: Objective) -> None:
+    def __init__(self, plain: CTC, objective: Objective, num_language_tokens: int = 0) -> None:
         super().__init__(
             plain.ctc_lo.out_features,
             plain.ctc_lo.in_features,
@@ -33,6 +33,7 @@ class RobustCTC(CTC):
         )
         self.ctc_lo = plain.ctc_lo
         self.objective = objective
+        self.num_language_tokens = num_language_tokens
         self.groups: list[str] | None = None
         """The group of each utterance of the next batch."""
         self.register_state_dict_post_hook(_names_as_floats)
@@ -43,7 +44,7 @@ class RobustCTC(CTC):
             return super().loss_fn(th_pred, th_target, th_ilen, th_olen)
         assert self.groups is not None, "`set_groups` runs before every batch"
         losses = ctc_losses(th_pred.log_softmax(2).float(), th_target, th_ilen, th_olen)
-        return self.objective(losses, self.groups)
+        return self.objective(losses, self.groups, (th_olen - self.num_language_tokens).clamp(min=0))
 
     def stats(self) -> dict[str, Tensor]:
         """For ESPnet's reporter: the weight of each group, and the number of utterances skipped so far."""
@@ -63,8 +64,10 @@ def _names_as_bytes(module: torch.nn.Module, state: dict[str, Any], prefix: str,
         state[key] = state[key].to(torch.uint8)
 
 
-def make_robust(model: ESPnetASRModel, objective: Objective, categories: Categories) -> None:
-    """Replaces the CTC loss of a model of ESPnet; all parameters stay as they are."""
+def make_robust(
+    model: ESPnetASRModel, objective: Objective, categories: Categories, num_language_tokens: int = 0
+) -> None:
+    """Replaces the CTC module of a model of ESPnet; all parameters stay as they are."""
     if type(model) is not ESPnetASRModel:
         raise ValueError(f"`model` must be espnet with ctc_type=ctcdro; got {type(model).__name__}.")
     if model.ctc is None:
@@ -74,12 +77,7 @@ def make_robust(model: ESPnetASRModel, objective: Objective, categories: Categor
             f"`interctc_weight` of model_conf must be 0 with ctc_type=ctcdro; got {model.interctc_weight}. "
             "Otherwise the loss of every layer would change the group weights."
         )
-    if model.ctc_weight < 1 and objective.reduction == "sum":
-        logging.warning(
-            f"`dro_reduction` is sum, and `ctc_weight` {model.ctc_weight}: the CTC loss is the sum over a batch, that "
-            "of the decoder the mean. Set dro_reduction: mean to keep ESPnet's proportion."
-        )
-    model.ctc = RobustCTC(model.ctc, objective)
+    model.ctc = RobustCTC(model.ctc, objective, num_language_tokens)
 
     def set_groups(model: ESPnetASRModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if model.training:

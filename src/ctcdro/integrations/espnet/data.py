@@ -32,10 +32,6 @@ def read_corpus(shape_file: str | Path, utt2category: str | Path, rate: float) -
         shape_file: lengths of the utterances, such as "utterance 45120" or "utterance 282,80" on each line.
         utt2category: the group of each utterance, as "utterance group" on each line.
         rate: length units per second: the sampling rate, or frames per second.
-
-    Example:
-        >>> corpus = read_corpus("exp/stats/train/speech_shape", "data/train/utt2category", 16000)  # doctest: +SKIP
-        >>> LengthMatchedBatchSampler(corpus.durations, corpus.groups.numbers, 50.0)  # doctest: +SKIP
     """
     lengths = load_num_sequence_text(shape_file, loader_type="csv_int")
     durations = np.array([length[0] for length in lengths.values()]) / rate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from espnet2.tasks.asr import ASRTask
 from espnet2.train.distributed_utils import DistributedOption
 from espnet2.utils.types import float_or_none, humanfriendly_parse_size_or_none, str_or_none
 
-from ...objectives.objectives import ctc_dro
+from ...objectives.methods import METHODS
 from ...sampling.samplers import LengthMatchedBatchSampler
 from ..checks import warn_of_clipping
 from .ctc import make_robust
@@ -26,13 +27,14 @@ NAME = "ctcdro"
 
 OPTION_PREFIX = "dro_"
 
+DEFAULTS = {
+    **{"method": "ctc-dro", "reduction": "sum", "signal": "loss_per_second", "warmup_batches": 0},
+    "num_language_tokens": 0,
+}
+
 
 class CTCDROTask(ASRTask):
-    """ESPnet2's ASR task, with one more `ctc_type` and one more `batch_type`.
-
-    Example:
-        >>> CTCDROTask.main(cmd=["--config", "train.yaml", "--output_dir", "exp"])  # doctest: +SKIP
-    """
+    """ESPnet2's ASR task, with one more `ctc_type` and one more `batch_type`."""
 
     @classmethod
     def get_parser(cls) -> argparse.ArgumentParser:
@@ -44,7 +46,7 @@ class CTCDROTask(ASRTask):
             ("batch_duration", float, 50.0, "Seconds of speech per batch"),
             ("batch_balance", float, 0.0, "Share of each group: 0, equal; 1, by audio, every utterance once per epoch"),
             ("batch_rate", float_or_none, None, "Length units per second in the first shape file [default: fs]"),
-            ("utt2category", str_or_none, None, "Group of each utterance [default: utt2category beside the data]"),
+            ("utt2category", str_or_none, None, "Group of each utterance [default: utt2category of the data folder]"),
         ):
             group.add_argument(f"--{name}", type=kind, default=default, help=meaning)
         return parser
@@ -59,8 +61,14 @@ class CTCDROTask(ASRTask):
         settings = _take_settings(args)
         model = super().build_model(args)
         if settings is not None:
-            groups, categories = settings.pop("groups"), Categories(settings.pop("utt2category"))
-            make_robust(model, ctc_dro(len(groups), group_names=groups, **settings), categories)
+            groups, method = settings["groups"], METHODS[settings["method"]]
+            objective = method.create(len(groups), settings, group_names=groups)
+            make_robust(model, objective, Categories(settings["utt2category"]), settings["num_language_tokens"])
+            if model.ctc_weight < 1 and "reduction" in method.settings and objective.reduction == "sum":
+                logging.warning(
+                    f"`dro_reduction` is sum, and `ctc_weight` {model.ctc_weight}: the CTC loss is the sum over a "
+                    "batch, that of the decoder the mean. Set dro_reduction: mean to keep ESPnet's proportion."
+                )
             warn_of_clipping(args, len(groups), limit="grad_clip", batches_per_step="accum_grad")
         return model
 
@@ -127,7 +135,7 @@ def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
     The arguments in such a file already have the entry.
     """
     if getattr(args, NAME, None) is not None:
-        return dict(getattr(args, NAME))
+        return getattr(args, NAME)
     conf = dict(args.ctc_conf)
     given = [name for name in conf if name.startswith(OPTION_PREFIX)]
     settings = {name.removeprefix(OPTION_PREFIX): conf.pop(name) for name in given}
@@ -141,22 +149,30 @@ def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
     args.ctc_conf = conf | {"ctc_type": "builtin"}
     if args.collect_stats:
         return None
-    if not {"step_size", "smoothing"} <= settings.keys() <= {"step_size", "smoothing", "reduction"}:
+    method = METHODS.get(settings.get("method", DEFAULTS["method"]))
+    if method is None:
+        raise ValueError(f"`dro_method` of ctc_conf must be one of {', '.join(METHODS)}; got {settings['method']!r}.")
+    if not set(method.tuned) <= settings.keys() <= {"method", "num_language_tokens", *method.settings}:
         raise ValueError(
-            f"`ctc_conf` with ctc_type={NAME} takes dro_step_size, dro_smoothing and optionally dro_reduction (sum or "
-            f"mean); got {', '.join(given) or 'none of them'}. The number of groups comes from utt2category."
+            f"`ctc_conf` with dro_method: {method.name} needs {_options(method.tuned)}; it takes "
+            f"{_options(method.settings)}, dro_num_language_tokens; got {', '.join(given)}. The number of groups comes "
+            "from utt2category."
         )
-    for name in ("step_size", "smoothing"):
+    for name in method.tuned:
         settings[name] = float(settings[name])  # YAML reads 1e-4, without a point, as text
     settings["utt2category"] = _utt2category(args)
     settings["groups"] = read_corpus(_shape_file(args), settings["utt2category"], rate=1.0).groups.names
-    setattr(args, NAME, dict(settings))
+    setattr(args, NAME, DEFAULTS | settings)
     if args.batch_type != NAME:
         logging.warning(
             f"`batch_type` is {args.batch_type}: the losses of groups are comparable only on batches of one duration. "
             f"Set batch_type: {NAME}."
         )
-    return settings
+    return getattr(args, NAME)
+
+
+def _options(settings: Iterable[str]) -> str:
+    return ", ".join(f"{OPTION_PREFIX}{name}" for name in settings) or "nothing"
 
 
 def _utt2category(args: argparse.Namespace) -> str:

@@ -13,7 +13,7 @@ from transformers import TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from ...objectives.objectives import Objective
+from ...objectives.objective import Objective
 from ...sampling.base import PlannedBatchSampler
 
 logger = logging.getLogger(__name__)
@@ -27,10 +27,6 @@ def last_checkpoint(folder: str | Path) -> str | None:
 
     `transformers.trainer_utils.get_last_checkpoint` returns the latest folder even if the process was killed while it
     wrote it. The Trainer writes `trainer_state.json` last, so a checkpoint without it is incomplete.
-
-    Example:
-        >>> last_checkpoint("a folder that does not exist") is None
-        True
     """
     numbered = {}
     for path in Path(folder).glob(f"{PREFIX_CHECKPOINT_DIR}-*"):

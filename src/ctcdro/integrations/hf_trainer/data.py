@@ -74,8 +74,8 @@ class EpochLoader(DataLoader):
     """
 
     def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
-        # Without its own generator, each iteration would draw from the generator that dropout uses.
-        super().__init__(*args, generator=torch.Generator(), **kwargs)
+        super().__init__(*args, **kwargs)
+        self.generator = torch.Generator()  # otherwise each iteration draws from the generator that dropout uses
         self._seed = seed
 
     def set_epoch(self, epoch: int) -> None:

@@ -16,7 +16,8 @@ from transformers import Seq2SeqTrainer, Trainer
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, seed_worker
 
 from ...objectives.ctc import ctc_losses
-from ...objectives.objectives import CTCDROLoss, Objective
+from ...objectives.loss import CTCDROLoss
+from ...objectives.objective import Objective
 from ...sampling.base import PlannedBatchSampler
 from ...sampling.samplers import LengthMatchedBatchSampler
 from ..checks import check_ranks, warn_of_clipping
@@ -33,10 +34,7 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "dataloader_drop_last": (False, "the sampler fills the last round itself. Leave it at its default."),
     "auto_find_batch_size": (False, "`batch_sampler` sets the size of batches. Lower its `batch_duration` instead."),
     "label_smoothing_factor": (0.0, "the objective weights plain losses. Leave it at its default."),
-    "enable_jit_checkpoint": (
-        False,
-        "it may save when the weights have changed and the model has not. Use `save_steps`.",
-    ),
+    "enable_jit_checkpoint": (False, "it may save between a change of the weights and the step. Use `save_steps`."),
 }
 
 
@@ -144,6 +142,13 @@ class RobustTrainer(Trainer):
             mask = audio.new_ones(audio.shape[:2], dtype=torch.int64)
         return getattr(self.model, length_function)(mask.sum(-1)).to(torch.int64)
 
+    def num_characters(self, inputs: Mapping[str, Any]) -> Tensor:
+        """(B,) the characters of each transcript, for objectives that need them: the number of its labels.
+
+        Override this where some labels are not characters, such as a language token.
+        """
+        return (inputs["labels"] >= 0).sum(-1)
+
     def compute_loss(
         self,
         model: torch.nn.Module,
@@ -165,7 +170,8 @@ class RobustTrainer(Trainer):
                 "of `train_dataset` its group under that name."
             )
         else:
-            loss = self.objective(losses, groups)
+            num_characters = self.num_characters(inputs) if self.objective.needs_characters else None
+            loss = self.objective(losses, groups, num_characters)
             self._add_to_log(losses.detach(), groups)
         return (loss, outputs) if return_outputs else loss
 

@@ -47,7 +47,8 @@ def group_numbers(cuts: Iterable[Cut], group_names: Sequence[str], group_of: Gro
 class ResumableCutSampler(CutSampler):
     """A `CutSampler` with ranks in step, whose state is (epoch, position)."""
 
-    remaining_duration = remaining_cuts = num_cuts = None  # unknown, in lhotse's terms
+    remaining_duration = remaining_cuts = None  # unknown, in lhotse's terms
+    num_cuts: int | None = None
 
     def __init__(
         self,

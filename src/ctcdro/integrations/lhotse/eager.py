@@ -65,11 +65,6 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         """Batches in a whole epoch on this rank."""
         return -(-self._planned.num_batches // self.world_size)
 
-    @property
-    def num_cuts(self) -> int:
-        """Number of cuts that pass the filters."""
-        return len(self._kept)
-
     def filter(self, predicate: Callable[[Cut], bool]) -> CutSampler:
         super().filter(predicate)
         self._make_plan()
@@ -79,6 +74,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         self._kept = [cut for cut in self.cuts if self._filter_fn(cut)]
         if not self._kept:
             raise ValueError(f"`cuts` must have one cut or more; none of {len(self.cuts):,} is left.")
+        self.num_cuts = len(self._kept)
         self.group_names = list(self._given_names or sorted({self.group_of(cut) for cut in self._kept}))
         self._planned = LengthMatchedBatchSampler(
             [cut.duration for cut in self._kept],
