@@ -152,12 +152,14 @@ def test_weights_are_those_of_the_plain_loop_and_are_logged(tmp_path):
 
 
 def test_weights_follow_the_loss_per_character_after_a_warmup(tmp_path):
-    options = {"signal": "loss_per_character", "warmup_batches": 9}
+    options = {"signal": "loss_per_character", "warmup_batches": 9, "num_language_tokens": 1, "normalization": "frame"}
     trainer = make_trainer(tmp_path, max_steps=30, trainer={"objective": toy.make_criterion(**options)})
     trainer.train()
     expected = toy.plain_loop(1, toy.make_criterion(**options))[:30]
     torch.testing.assert_close(torch.stack(trainer.weights), expected, rtol=1e-5, atol=1e-7)
-    assert not torch.allclose(expected[-1], toy.plain_loop(1, toy.make_criterion(warmup_batches=9))[29], atol=1e-3)
+    for name in ("signal", "num_language_tokens", "normalization"):
+        others = toy.make_criterion(**{option: value for option, value in options.items() if option != name})
+        assert not torch.allclose(expected[-1], toy.plain_loop(1, others)[29], atol=1e-6), name
 
 
 def test_batches_are_those_of_the_sampler_and_balanced_by_audio_every_utterance_comes_once_an_epoch(tmp_path):

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..objectives.ctc import ctc_losses
+from ..objectives.ctc import Normalization, ctc_losses
 from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..sampling.packed_batches import Seconds
@@ -60,8 +60,7 @@ class RobustCTCLoss(torch.nn.Module):
     Args:
         objective: `ctcdro.ctc_dro(…)` or another, with its `group_names`.
         blank_index: the blank label of CTC.
-        num_language_tokens: labels of each transcript that are not characters, such as one token for its language. The
-            loss per character does not count them.
+        normalization, num_language_tokens: as for `ctcdro.CTCDROLoss`.
 
     Example:
         >>> from ctcdro import ctc_dro
@@ -75,12 +74,19 @@ class RobustCTCLoss(torch.nn.Module):
         {'weight/ces': 0.5, 'weight/tam': 0.5, 'num_skipped': 0}
     """
 
-    def __init__(self, objective: Objective, blank_index: int = 0, num_language_tokens: int = 0) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        blank_index: int = 0,
+        normalization: Normalization = "none",
+        num_language_tokens: int = 0,
+    ) -> None:
         super().__init__()
         if objective.group_names is None:
             raise ValueError("`objective` must have group names: create it with `group_names=…`.")
         self.objective = objective
         self.blank_index = blank_index
+        self.normalization: Normalization = normalization
         self.num_language_tokens = num_language_tokens
 
     def stats(self) -> dict[str, float]:
@@ -110,7 +116,8 @@ class RobustCTCLoss(torch.nn.Module):
         """
         num_labels = (target_lens * targets.shape[1]).round().int()
         num_frames = (input_lens * log_probs.shape[1]).round().int()
-        losses = ctc_losses(log_probs.transpose(0, 1), targets, num_frames, num_labels, self.blank_index)
+        log_probs = log_probs.transpose(0, 1)
+        losses = ctc_losses(log_probs, targets, num_frames, num_labels, self.blank_index, self.normalization)
         # Set here, because a brain does not switch the mode of a loss among its hparams.
         self.objective.train(stage == Stage.TRAIN)
         return self.objective(losses, groups, (num_labels - self.num_language_tokens).clamp(min=0))

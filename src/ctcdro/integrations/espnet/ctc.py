@@ -9,7 +9,7 @@ from espnet2.asr.ctc import CTC
 from espnet2.asr.espnet_model import ESPnetASRModel
 from torch import Tensor
 
-from ...objectives.ctc import ctc_losses
+from ...objectives.ctc import Normalization, ctc_losses
 from ...objectives.objective import Objective
 from .data import Categories
 
@@ -20,10 +20,12 @@ class RobustCTC(CTC):
     Args:
         plain: module whose output layer and options are used.
         objective: weights the losses of a batch.
-        num_language_tokens: labels of each transcript that are not characters, such as one token for its language.
+        normalization, num_language_tokens: as for `ctcdro.CTCDROLoss`.
     """
 
-    def __init__(self, plain: CTC, objective: Objective, num_language_tokens: int = 0) -> None:
+    def __init__(
+        self, plain: CTC, objective: Objective, normalization: Normalization, num_language_tokens: int
+    ) -> None:
         super().__init__(
             plain.ctc_lo.out_features,
             plain.ctc_lo.in_features,
@@ -33,6 +35,7 @@ class RobustCTC(CTC):
         )
         self.ctc_lo = plain.ctc_lo
         self.objective = objective
+        self.normalization: Normalization = normalization
         self.num_language_tokens = num_language_tokens
         self.groups: list[str] | None = None
         """The group of each utterance of the next batch."""
@@ -43,7 +46,8 @@ class RobustCTC(CTC):
         if not (self.training and self.reduce):
             return super().loss_fn(th_pred, th_target, th_ilen, th_olen)
         assert self.groups is not None, "`set_groups` runs before every batch"
-        losses = ctc_losses(th_pred.log_softmax(2).float(), th_target, th_ilen, th_olen)
+        log_probs = th_pred.log_softmax(2).float()
+        losses = ctc_losses(log_probs, th_target, th_ilen, th_olen, normalization=self.normalization)
         return self.objective(losses, self.groups, (th_olen - self.num_language_tokens).clamp(min=0))
 
     def stats(self) -> dict[str, Tensor]:
@@ -64,10 +68,8 @@ def _names_as_bytes(module: torch.nn.Module, state: dict[str, Any], prefix: str,
         state[key] = state[key].to(torch.uint8)
 
 
-def make_robust(
-    model: ESPnetASRModel, objective: Objective, categories: Categories, num_language_tokens: int = 0
-) -> None:
-    """Replaces the CTC module of a model of ESPnet; all parameters stay as they are."""
+def make_robust(model: ESPnetASRModel, objective: Objective, categories: Categories, **options: Any) -> None:
+    """Replaces the CTC module of a model of ESPnet by `RobustCTC`; all parameters stay as they are."""
     if type(model) is not ESPnetASRModel:
         raise ValueError(f"`model` must be espnet with ctc_type=ctcdro; got {type(model).__name__}.")
     if model.ctc is None:
@@ -77,7 +79,7 @@ def make_robust(
             f"`interctc_weight` of model_conf must be 0 with ctc_type=ctcdro; got {model.interctc_weight}. "
             "Otherwise the loss of every layer would change the group weights."
         )
-    model.ctc = RobustCTC(model.ctc, objective, num_language_tokens)
+    model.ctc = RobustCTC(model.ctc, objective, **options)
 
     def set_groups(model: ESPnetASRModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if model.training:

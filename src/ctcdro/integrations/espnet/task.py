@@ -27,10 +27,8 @@ NAME = "ctcdro"
 
 OPTION_PREFIX = "dro_"
 
-DEFAULTS = {
-    **{"method": "ctc-dro", "reduction": "sum", "signal": "loss_per_second", "warmup_batches": 0},
-    "num_language_tokens": 0,
-}
+CTC_OPTIONS: dict[str, Any] = {"normalization": "none", "num_language_tokens": 0}
+DEFAULTS = {"method": "ctc-dro", "reduction": "sum", "signal": "loss_per_second", "warmup_batches": 0, **CTC_OPTIONS}
 
 
 class CTCDROTask(ASRTask):
@@ -63,7 +61,8 @@ class CTCDROTask(ASRTask):
         if settings is not None:
             groups, method = settings["groups"], METHODS[settings["method"]]
             objective = method.create(len(groups), settings, group_names=groups)
-            make_robust(model, objective, Categories(settings["utt2category"]), settings["num_language_tokens"])
+            options = {name: settings[name] for name in CTC_OPTIONS}
+            make_robust(model, objective, Categories(settings["utt2category"]), **options)
             if model.ctc_weight < 1 and "reduction" in method.settings and objective.reduction == "sum":
                 logging.warning(
                     f"`dro_reduction` is sum, and `ctc_weight` {model.ctc_weight}: the CTC loss is the sum over a "
@@ -152,11 +151,11 @@ def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
     method = METHODS.get(settings.get("method", DEFAULTS["method"]))
     if method is None:
         raise ValueError(f"`dro_method` of ctc_conf must be one of {', '.join(METHODS)}; got {settings['method']!r}.")
-    if not set(method.tuned) <= settings.keys() <= {"method", "num_language_tokens", *method.settings}:
+    if not set(method.tuned) <= settings.keys() <= {"method", *method.settings, *CTC_OPTIONS}:
         raise ValueError(
             f"`ctc_conf` with dro_method: {method.name} needs {_options(method.tuned)}; it takes "
-            f"{_options(method.settings)}, dro_num_language_tokens; got {', '.join(given)}. The number of groups comes "
-            "from utt2category."
+            f"{_options((*method.settings, *CTC_OPTIONS))}; got {', '.join(given)}. The number of groups comes from "
+            "utt2category."
         )
     for name in method.tuned:
         settings[name] = float(settings[name])  # YAML reads 1e-4, without a point, as text

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from transformers import Seq2SeqTrainer, Trainer
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, seed_worker
 
-from ...objectives.ctc import ctc_losses
+from ...objectives.ctc import Normalization, ctc_losses
 from ...objectives.loss import CTCDROLoss
 from ...objectives.objective import Objective
 from ...sampling.base import PlannedBatchSampler
@@ -49,7 +49,8 @@ class RobustTrainer(Trainer):
     Args:
         *args, **kwargs: those of `Trainer`.
         objective: for example `ctcdro.ctc_dro(…)`; with its `group_names`, weights are logged by name. A `CTCDROLoss`
-            is accepted, too; its `blank` is ignored in favor of the model's.
+            is accepted, too, with its `normalization` and `num_language_tokens`; its `blank` is ignored in favor of the
+            model's.
         batch_sampler: for example `ctcdro.LengthMatchedBatchSampler(…)`, made for `train_dataset`. Omit its rank and
             world size.
         group_column: column of `train_dataset` with the name or the number of the group of each utterance. It need not
@@ -75,7 +76,11 @@ class RobustTrainer(Trainer):
                 "`compute_loss_func` must be None; got a function, which would replace `objective`. To weight other "
                 "losses, override `utterance_losses`."
             )
-        objective = objective.objective if isinstance(objective, CTCDROLoss) else objective
+        self._normalization: Normalization = "none"
+        self._num_language_tokens = 0
+        if isinstance(objective, CTCDROLoss):
+            self._normalization, self._num_language_tokens = objective.normalization, objective.num_language_tokens
+            objective = objective.objective
         super().__init__(*args, **kwargs)
         self.objective = objective.to(self.args.device)
         self.batch_sampler = batch_sampler
@@ -126,7 +131,8 @@ class RobustTrainer(Trainer):
             return losses.sum(-1)
         is_label = labels >= 0
         log_probs = logits.log_softmax(-1, dtype=torch.float32).transpose(0, 1)
-        return ctc_losses(log_probs, labels[is_label], self.num_frames(inputs), is_label.sum(-1), self._blank)
+        num_labels, num_frames = is_label.sum(-1), self.num_frames(inputs)
+        return ctc_losses(log_probs, labels[is_label], num_frames, num_labels, self._blank, self._normalization)
 
     def num_frames(self, inputs: Mapping[str, Any]) -> Tensor:
         """(B,) the frames of each utterance in the logits of a CTC model, as the model itself counts them."""
@@ -143,11 +149,8 @@ class RobustTrainer(Trainer):
         return getattr(self.model, length_function)(mask.sum(-1)).to(torch.int64)
 
     def num_characters(self, inputs: Mapping[str, Any]) -> Tensor:
-        """(B,) the characters of each transcript, for objectives that need them: the number of its labels.
-
-        Override this where some labels are not characters, such as a language token.
-        """
-        return (inputs["labels"] >= 0).sum(-1)
+        """(B,) the characters of each transcript, for objectives that need them: its labels without language tokens."""
+        return ((inputs["labels"] >= 0).sum(-1) - self._num_language_tokens).clamp(min=0)
 
     def compute_loss(
         self,
