@@ -66,21 +66,18 @@ def restore_generators(states: list[dict[str, Any]]) -> None:
         )
 
 
-class WorkerSeeds:
-    """Gives a loader its own generator, unless it has one.
+def seed_workers(loader: DataLoader, sampler: PlannedBatchSampler) -> None:
+    """Gives a loader its own generator, unless it has one, and seeds it for an epoch. Call it before each iteration.
 
-    The seeds of its workers then depend on seed, epoch and rank only, and new iterators draw from no global generator.
+    The seeds of workers then depend on seed, epoch and rank only, and new iterators draw from no global generator.
     """
+    if loader.generator is None:
+        loader.generator = EpochGenerator()
+    if isinstance(loader.generator, EpochGenerator):
+        rank, _ = sampler.rank_and_world_size
+        entropy = [sampler.seed, sampler.epoch, rank]
+        loader.generator.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
 
-    def __init__(self, loader: DataLoader, sampler: PlannedBatchSampler) -> None:
-        self._sampler = sampler
-        self._generator = None
-        if loader.generator is None:
-            self._generator = loader.generator = torch.Generator()
 
-    def begin_epoch(self) -> None:
-        """Call this before each iteration over the loader."""
-        if self._generator is not None:
-            rank, _ = self._sampler.rank_and_world_size
-            entropy = [self._sampler.seed, self._sampler.epoch, rank]
-            self._generator.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
+class EpochGenerator(torch.Generator):
+    """Marks the generators of `seed_workers`, since those of users are not seeded."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
@@ -29,7 +29,7 @@ from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..sampling.base import PlannedBatchSampler
 from .checks import check_ranks, warn_of_clipping
-from .generators import WorkerSeeds, generator_state, restore_generators, save_generators, set_generator_state
+from .generators import generator_state, restore_generators, save_generators, seed_workers, set_generator_state
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -73,10 +73,9 @@ class ResumableLoader:
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
-        self.sampler: Any = loader.batch_sampler  # Lightning calls `set_epoch` of this attribute
+        self.sampler = cast(PlannedBatchSampler, loader.batch_sampler)  # Lightning calls its `set_epoch`
         self.before_loading: Callable[[], None] | None = None
         """Called once, before the next iteration loads its first batch."""
-        self._worker_seeds = WorkerSeeds(loader, self.sampler)
         self._num_taken = self._num_done = 0
         self._epoch_of_taken = self.sampler.epoch
 
@@ -88,7 +87,7 @@ class ResumableLoader:
         # A generator: the loader and its workers start at the first batch, when epoch and position are known.
         self._num_taken = self._num_done = 0
         self._epoch_of_taken = self.sampler.epoch
-        self._worker_seeds.begin_epoch()
+        seed_workers(self.loader, self.sampler)
         if self.before_loading is not None:
             self.before_loading()
             self.before_loading = None

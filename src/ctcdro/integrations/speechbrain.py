@@ -28,7 +28,7 @@ from ..runtime.extras import extra
 from ..sampling.packed_batches import Seconds
 from ..sampling.samplers import LengthMatchedBatchSampler
 from .checks import warn_of_clipping
-from .generators import WorkerSeeds, restore_generators, save_generators
+from .generators import restore_generators, save_generators, seed_workers
 
 with extra("speechbrain", "The SpeechBrain integration"):
     from speechbrain import Brain, Stage
@@ -132,12 +132,8 @@ class PlannedDataLoader(SaveableDataLoader):
     iterators draw nothing from torch's global generator.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._worker_seeds = WorkerSeeds(self, self.batch_sampler)
-
     def __iter__(self) -> Any:
-        self._worker_seeds.begin_epoch()
+        seed_workers(self, self.batch_sampler)
         return super().__iter__()
 
     @mark_as_saver  # type: ignore[untyped-decorator]

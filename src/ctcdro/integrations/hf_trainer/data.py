@@ -86,7 +86,7 @@ class EpochLoader(DataLoader):
 def check_data(dataset: Any, group_column: str, sampler: PlannedBatchSampler, num_groups: int) -> None:
     """Rejects a dataset for which the sampler was not made; in datasets of the package `datasets`, also by group."""
     groups = getattr(sampler, "groups", None)
-    data = groups if groups is not None else getattr(sampler, "durations", None)
+    data = getattr(sampler, "durations", groups)
     if data is not None and len(data) != len(dataset):
         raise ValueError(
             f"`batch_sampler` was made for {len(data):,} utterances, `train_dataset` has {len(dataset):,}. Make "
