@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from minimal_loop import FRAMES_A_SECOND, LANGUAGES, collate, make_corpus
+from minimal_loop import FRAMES_PER_SECOND, LANGUAGES, collate, make_corpus
 from torch.utils.data import DataLoader
 
 import ctcdro  # ctcdro
@@ -64,7 +64,8 @@ def train(corpus, durations, languages, model, folder: Path, num_epochs: int, co
 def main(folder: Path, num_epochs: int = 4) -> ctcdro.CTCDROLoss:
     torch.manual_seed(0)
     corpus = make_corpus(300, seed=0)
-    durations, languages = [len(frames) / FRAMES_A_SECOND for frames, _, _ in corpus], [group for _, _, group in corpus]
+    durations = [len(frames) / FRAMES_PER_SECOND for frames, _, _ in corpus]
+    languages = [group for _, _, group in corpus]
     layers = torch.nn.Linear(25, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 25)
     model = torch.nn.Sequential(*layers)
     return train(corpus, durations, languages, model, folder, num_epochs)

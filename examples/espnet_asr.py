@@ -1,8 +1,8 @@
-"""CTC-DRO in ESPnet2's ASR task, on made-up languages: python examples/espnet_asr.py [FOLDER]
+"""CTC-DRO in ESPnet2's ASR task, on synthetic languages: python examples/espnet_asr.py [FOLDER]
 
-Writes data folders as ESPnet's recipes have them, trains with the task's own command, and prints the weight of each
-language. The lines that differ from training without CTC-DRO end in "# ctcdro". In a recipe the first of them is
-`python -m ctcdro.integrations.espnet` in the place of `python -m espnet2.bin.asr_train`.
+Writes data folders like those of ESPnet's recipes, trains with the command of the task, and prints the weight of each
+language. The lines that CTC-DRO adds end in "# ctcdro". In a recipe, the first of them is `python -m
+ctcdro.integrations.espnet` instead of `python -m espnet2.bin.asr_train`.
 """
 
 import sys
@@ -14,7 +14,7 @@ import torch
 
 from ctcdro.integrations.espnet import CTCDROTask as ASRTask  # ctcdro
 
-LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_A_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
+LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_PER_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
 NUM_FEATURES = NUM_SYMBOLS * len(LANGUAGES)
 
 CONFIG = f"""
@@ -29,7 +29,7 @@ ctc_conf:
     dro_smoothing: 0.5          # ctcdro
 batch_type: ctcdro              # ctcdro
 batch_duration: 20.0            # ctcdro
-batch_rate: {FRAMES_A_SECOND}   # ctcdro
+batch_rate: {FRAMES_PER_SECOND}   # ctcdro
 grad_clip: 1000.0               # ctcdro
 token_type: word
 token_list: [<blank>, {", ".join(f"s{symbol}" for symbol in range(NUM_FEATURES))}, <unk>, <sos/eos>]
@@ -42,7 +42,7 @@ use_matplotlib: false
 
 
 def write_data(folder: Path, num_utterances: int, seed: int) -> None:
-    """Features and transcripts, and the lengths that `--collect_stats true` would find."""
+    """Writes features, transcripts, and the lengths that `--collect_stats true` would collect."""
     folder.mkdir()
     rng = np.random.default_rng(seed)
     files: dict[str, list[str]] = {name: [] for name in ("feats.scp", "text", "speech_shape", "utt2category")}

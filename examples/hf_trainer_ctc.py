@@ -1,7 +1,7 @@
-"""A CTC model of transformers fine-tuned by CTC-DRO, with the Trainer: python examples/hf_trainer_ctc.py [folder]
+"""A CTC model of transformers trained with CTC-DRO and the Trainer: python examples/hf_trainer_ctc.py [folder]
 
-An ordinary script: what CTC-DRO adds to it is marked. Three made-up languages, each with its own letters, spoken as
-tones; the third is the noisiest. The model is small and starts from random parameters, so it trains in seconds; on a
+An ordinary script; the lines that CTC-DRO adds are marked. Three synthetic languages, each with its own letters, spoken
+as tones; the third is the noisiest. The model is small and starts from random parameters, so it trains in seconds; on a
 busy machine, set OMP_NUM_THREADS=1. On several processes: torchrun --nproc-per-node 2 examples/hf_trainer_ctc.py
 [folder]. Run it again with the same folder to resume.
 """
@@ -20,7 +20,7 @@ import ctcdro  # ctcdro
 from ctcdro.integrations.hf_trainer import ErrorRates, RobustTrainer, last_checkpoint  # ctcdro
 
 LANGUAGES, NOISE, LETTERS = ["clear", "plain", "noisy"], [0.1, 0.4, 1.0], ["abcd", "efgh", "ijkl"]
-SAMPLES_A_SECOND = 2000
+SAMPLES_PER_SECOND = 2000
 
 
 def make_corpus(num_utterances: int, seed: int) -> Dataset:
@@ -29,10 +29,10 @@ def make_corpus(num_utterances: int, seed: int) -> Dataset:
     for number in range(num_utterances):
         group = number % len(LANGUAGES)
         text = "".join(rng.choice(list(LETTERS[group]), size=rng.integers(3, 12)))
-        pitch = np.repeat([100.0 + 70.0 * (ord(letter) - ord("a")) for letter in text], SAMPLES_A_SECOND // 10)
-        audio = np.sin(2 * np.pi * pitch * np.arange(len(pitch)) / SAMPLES_A_SECOND)
+        pitch = np.repeat([100.0 + 70.0 * (ord(letter) - ord("a")) for letter in text], SAMPLES_PER_SECOND // 10)
+        audio = np.sin(2 * np.pi * pitch * np.arange(len(pitch)) / SAMPLES_PER_SECOND)
         audio = (audio + NOISE[group] * rng.standard_normal(len(audio))).astype(np.float32)
-        rows.append({"audio": audio, "duration": len(audio) / SAMPLES_A_SECOND, "text": text})
+        rows.append({"audio": audio, "duration": len(audio) / SAMPLES_PER_SECOND, "text": text})
         rows[-1]["language"] = LANGUAGES[group]
     return Dataset.from_list(rows)
 
@@ -42,7 +42,7 @@ def make_processor(folder: Path) -> transformers.Wav2Vec2Processor:
     symbols = ["<pad>", "<unk>", "|", *"".join(LETTERS)]
     (folder / "vocab.json").write_text(json.dumps({symbol: number for number, symbol in enumerate(symbols)}))
     return transformers.Wav2Vec2Processor(
-        transformers.Wav2Vec2FeatureExtractor(sampling_rate=SAMPLES_A_SECOND, return_attention_mask=True),
+        transformers.Wav2Vec2FeatureExtractor(sampling_rate=SAMPLES_PER_SECOND, return_attention_mask=True),
         transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json"), bos_token=None, eos_token=None),
     )
 
@@ -64,7 +64,7 @@ def main(folder: str, num_train_epochs: float = 8) -> transformers.Trainer:
     processor = make_processor(Path(folder))
 
     def prepare(row):
-        values = processor(row["audio"], sampling_rate=SAMPLES_A_SECOND).input_values[0]
+        values = processor(row["audio"], sampling_rate=SAMPLES_PER_SECOND).input_values[0]
         return {"input_values": values, "labels": processor.tokenizer(row["text"]).input_ids}
 
     def collate(rows):
@@ -79,7 +79,7 @@ def main(folder: str, num_train_epochs: float = 8) -> transformers.Trainer:
     trainer = RobustTrainer(  # ctcdro
         objective=ctcdro.ctc_dro(len(LANGUAGES), step_size=1e-3, smoothing=0.5, group_names=LANGUAGES),  # ctcdro
         batch_sampler=ctcdro.LengthMatchedBatchSampler(train["duration"], groups, batch_duration=6.0),  # ctcdro
-        compute_metrics=ErrorRates(partial(processor.tokenizer.decode, group_tokens=False), LANGUAGES),  # ctcdro
+        compute_metrics=ErrorRates(partial(processor.tokenizer.decode, group_tokens=False)),  # ctcdro
         model=make_model(processor),
         args=transformers.TrainingArguments(
             output_dir=folder,

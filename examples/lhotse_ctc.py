@@ -1,8 +1,8 @@
 """A complete training loop with lhotse and CTC-DRO: python examples/lhotse_ctc.py
 
-Three made-up languages, each with its own symbols and noise; the third is the noisiest. Cuts carry their symbols and a
-seed, from which the dataset makes frames where a real one would load audio. What CTC-DRO adds is marked. The cuts are a
-stream here; for an eager CutSet take `LengthMatchedCutSampler(cuts, batch_duration=20.0)`.
+Three synthetic languages, each with its own symbols and noise; the third is the noisiest. Cuts carry their symbols and
+a seed, from which the dataset makes frames where a real one would load audio. The lines that CTC-DRO adds are marked.
+The cuts are a stream; for an eager CutSet, use `LengthMatchedCutSampler(cuts, batch_duration=20.0)`.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from torch.utils.data import DataLoader, Dataset
 import ctcdro  # ctcdro
 from ctcdro.integrations.lhotse import LengthMatchedStreamSampler, group_numbers  # ctcdro
 
-LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_A_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
+LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_PER_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
 NUM_LABELS = 1 + NUM_SYMBOLS * len(LANGUAGES)
 
 
 class MadeUpCuts:
-    """A stream of cuts, the same each time it is read: stands for `CutSet.from_shar` or `CutSet.from_jsonl_lazy`."""
+    """A stream of cuts, the same in every iteration, instead of `CutSet.from_shar` or `CutSet.from_jsonl_lazy`."""
 
     def __init__(self, num_cuts: int) -> None:
         self.num_cuts = num_cuts
@@ -32,7 +32,7 @@ class MadeUpCuts:
             group = number % len(LANGUAGES)
             symbols = 1 + NUM_SYMBOLS * group + rng.integers(NUM_SYMBOLS, size=rng.integers(4, 20))
             repeats = rng.integers(3, 7, size=len(symbols))
-            duration = float(repeats.sum() / FRAMES_A_SECOND)
+            duration = float(repeats.sum() / FRAMES_PER_SECOND)
             yield MonoCut(
                 id=f"cut-{number}",
                 start=0.0,

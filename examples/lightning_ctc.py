@@ -1,8 +1,8 @@
 """A Lightning script with CTC-DRO: python examples/lightning_ctc.py
 
-Three made-up languages, each with its own symbols and noise; the third is the noisiest. The lines that make it robust
-end in `# ctcdro`; the rest would be there without them. The checkpoint that is kept is the best for the worst language.
-Run the same command again to resume after an interruption; the result is the same, dropout included.
+Three synthetic languages, each with its own symbols and noise; the third is the noisiest. The lines that CTC-DRO adds
+end in `# ctcdro`. The script keeps the checkpoint that is best for the worst language. Run the same command again to
+resume after an interruption; the result is the same, dropout included.
 """
 
 import lightning
@@ -16,7 +16,7 @@ from torchmetrics.text import CharErrorRate
 import ctcdro  # ctcdro
 from ctcdro.integrations.lightning import CTCDROCallback, ResumableLoader  # ctcdro
 
-LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_A_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
+LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_PER_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
 
 
 def make_corpus(num_utterances: int, seed: int) -> list[tuple[torch.Tensor, torch.Tensor, int]]:
@@ -70,7 +70,7 @@ class Recognizer(lightning.LightningModule):
 def main(folder: str = "lightning-example", num_epochs: int = 4) -> lightning.Trainer:
     lightning.seed_everything(0)
     corpus, development = make_corpus(900, seed=0), make_corpus(60, seed=1)
-    durations = [len(frames) / FRAMES_A_SECOND for frames, _, _ in corpus]
+    durations = [len(frames) / FRAMES_PER_SECOND for frames, _, _ in corpus]
     groups = [group for _, _, group in corpus]
     sampler = ctcdro.LengthMatchedBatchSampler(durations, groups, batch_duration=20.0)  # ctcdro
     loader = ResumableLoader(DataLoader(corpus, batch_sampler=sampler, collate_fn=collate))  # ctcdro

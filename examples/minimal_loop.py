@@ -1,6 +1,6 @@
 """A complete training loop in plain PyTorch with the loss and the sampler of CTC-DRO: python examples/minimal_loop.py
 
-Three made-up languages, each with its own symbols and noise. An utterance is a row of symbols, each spoken for a few
+Three synthetic languages, each with its own symbols and noise. An utterance is a row of symbols, each spoken for a few
 frames; the third language is the noisiest. The loop prints the weight of each language. On a busy machine, set
 OMP_NUM_THREADS=1: threads do not speed up a model this small.
 """
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 import ctcdro
 
-LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_A_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
+LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_PER_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
 
 
 def make_corpus(num_utterances: int, seed: int) -> list[tuple[torch.Tensor, torch.Tensor, int]]:
@@ -36,7 +36,7 @@ def collate(utterances):
 def main(num_epochs: int = 6) -> torch.Tensor:
     torch.manual_seed(0)
     corpus = make_corpus(900, seed=0)
-    durations = [len(frames) / FRAMES_A_SECOND for frames, _, _ in corpus]
+    durations = [len(frames) / FRAMES_PER_SECOND for frames, _, _ in corpus]
     sampler = ctcdro.LengthMatchedBatchSampler(durations, [group for _, _, group in corpus], batch_duration=20.0)
     loader = DataLoader(corpus, batch_sampler=sampler, collate_fn=collate, generator=torch.Generator())
     layers = torch.nn.Linear(25, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 25)

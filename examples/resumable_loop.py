@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import torch
-from minimal_loop import FRAMES_A_SECOND, LANGUAGES, collate, make_corpus
+from minimal_loop import FRAMES_PER_SECOND, LANGUAGES, collate, make_corpus
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import ctcdro
@@ -56,7 +56,8 @@ def main(folder: Path, num_epochs: int = 4) -> ctcdro.CTCDROLoss:
     torch.manual_seed(0)
     folder.mkdir(exist_ok=True)
     corpus = make_corpus(300, seed=0)
-    durations, languages = [len(frames) / FRAMES_A_SECOND for frames, _, _ in corpus], [group for _, _, group in corpus]
+    durations = [len(frames) / FRAMES_PER_SECOND for frames, _, _ in corpus]
+    languages = [group for _, _, group in corpus]
     layers = torch.nn.Linear(25, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 25)
     return train(corpus, durations, languages, torch.nn.Sequential(*layers), folder, num_epochs, num_workers=2)
 

@@ -2,8 +2,8 @@
 
 or on two processes: torchrun --nproc_per_node 2 examples/speechbrain_ctc.py [FOLDER]
 
-Three made-up languages, as in minimal_loop.py; FOLDER/train_log.txt lists the weight of each after every epoch. Without
-the lines marked "ctcdro" it would be plain CTC, with batches of eight. Run the same command again to resume after an
+Three synthetic languages, as in minimal_loop.py; FOLDER/train_log.txt lists their weights after every epoch. Without
+the lines marked "ctcdro", it trains with plain CTC on batches of eight. Run the same command again to resume after an
 interruption; the result is the same, dropout included.
 """
 
@@ -21,7 +21,7 @@ from speechbrain.utils.train_logger import FileTrainLogger
 import ctcdro  # ctcdro
 from ctcdro.integrations.speechbrain import AtomicCheckpointer, RobustCTCLoss, group_names, train_loader  # ctcdro
 
-LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_A_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
+LANGUAGES, NOISE, NUM_SYMBOLS, FRAMES_PER_SECOND = ["clear", "plain", "noisy"], [0.2, 0.5, 0.9], 8, 25
 NUM_LABELS = 1 + NUM_SYMBOLS * len(LANGUAGES)
 
 
@@ -33,7 +33,7 @@ def make_dataset(num_utterances: int, seed: int) -> DynamicItemDataset:
         labels = 1 + NUM_SYMBOLS * language + rng.integers(NUM_SYMBOLS, size=rng.integers(4, 20))
         spoken = np.repeat(labels, rng.integers(3, 7, size=len(labels)))
         annotation[f"utterance-{number}"] = {
-            "duration": len(spoken) / FRAMES_A_SECOND,
+            "duration": len(spoken) / FRAMES_PER_SECOND,
             "lang": LANGUAGES[language],
             "spoken": spoken.tolist(),
             "transcript": labels.tolist(),

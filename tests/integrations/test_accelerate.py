@@ -121,7 +121,7 @@ def main(folder: Path, options: str) -> None:
         torch.distributed.destroy_process_group()
 
 
-def test_two_processes_share_the_batches_hold_the_same_weights_and_go_on(tmp_path):
+def test_two_processes_share_the_batches_hold_the_same_weights_and_resume(tmp_path):
     whole = launch(tmp_path / "whole")
     assert torch.equal(whole[0]["weights"], whole[1]["weights"])
     assert torch.equal(whole[0]["parameters"], whole[1]["parameters"])
@@ -142,7 +142,7 @@ def test_two_processes_share_the_batches_hold_the_same_weights_and_go_on(tmp_pat
     assert run(tmp_path / "one")["batches"] == all_batches()[2 * accelerate_loop.SAVE_EVERY :]  # one in their stead
 
 
-def test_position_of_the_guide_does_not_count_what_workers_ask_for():
+def test_position_of_the_guide_does_not_count_what_workers_request():
     names = {}
     _, position = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), flags=re.DOTALL | re.MULTILINE)
     exec(position, names)

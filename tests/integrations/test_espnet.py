@@ -30,7 +30,7 @@ from espnet2.train.dataset import ESPnetDataset
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import ctcdro
-from ctcdro.integrations.espnet import CTCDROTask, read_corpus, read_manifest
+from ctcdro.integrations.espnet import CTCDROTask, read_corpus
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "espnet_asr.py"
 GROUPS = sorted(toy.LANGUAGES)  # their numbers in ESPnet are places in this list
@@ -54,7 +54,7 @@ CONFIG = {
     "ctc_conf": {"ctc_type": "ctcdro", "dro_step_size": toy.STEP_SIZE, "dro_smoothing": toy.SMOOTHING},
     "batch_type": "ctcdro",
     "batch_duration": toy.BATCH_DURATION,
-    "batch_rate": toy.FRAMES_A_SECOND,
+    "batch_rate": toy.FRAMES_PER_SECOND,
     "optim": "adam",
     "optim_conf": {"lr": toy.LEARNING_RATE},
     "grad_clip": 1.0e9,
@@ -206,16 +206,17 @@ def plain_losses(model, numbers):
     return losses, groups, of_decoder
 
 
-def plain_loop(num_epochs=2, reduction="sum", ctc_weight=1.0):
+def plain_loop(num_epochs=2, ctc_weight=1.0, num_language_tokens=0, **options):
     """The weights after each batch, and the model, of a loop without ESPnet's trainer. ESPnet counts epochs from 1."""
     model = make_plain_model(model_conf={"ctc_weight": ctc_weight})
-    objective = ctcdro.ctc_dro(len(GROUPS), step_size=toy.STEP_SIZE, smoothing=toy.SMOOTHING, reduction=reduction)
+    objective = ctcdro.ctc_dro(len(GROUPS), step_size=toy.STEP_SIZE, smoothing=toy.SMOOTHING, **options)
     optimizer = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
     weights = []
     for epoch in range(1, num_epochs + 1):
         for numbers in plan(epoch):
             losses, groups, of_decoder = plain_losses(model, numbers)
-            loss = ctc_weight * objective(losses, groups) + (1 - ctc_weight) * of_decoder
+            num_characters = [len(toy.Toy()[number].labels) - num_language_tokens for number in numbers]
+            loss = ctc_weight * objective(losses, groups, num_characters) + (1 - ctc_weight) * of_decoder
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -274,6 +275,20 @@ def test_hybrid_with_the_mean_of_the_authors_follows_the_plain_loop(data, tmp_pa
     torch.testing.assert_close(weights_of(batches), weights, rtol=1e-4, atol=1e-6)
     trained = checkpoint(tmp_path)["model"]
     torch.testing.assert_close({name: trained[name] for name in parameters}, parameters, rtol=1e-3, atol=1e-4)
+
+
+def test_weights_follow_the_loss_per_character_after_a_warmup(data, tmp_path):
+    options = {"signal": "loss_per_character", "warmup_batches": 9, "num_language_tokens": 1}
+    ctc_conf = CONFIG["ctc_conf"] | {f"dro_{name}": value for name, value in options.items()}
+    weights = weights_of(run(data, tmp_path, max_epoch=1, ctc_conf=ctc_conf))
+    expected, _ = plain_loop(num_epochs=1, **options)
+    torch.testing.assert_close(weights, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_other_methods_are_chosen_by_name(data, tmp_path):
+    ctc_conf = {"ctc_type": "ctcdro", "dro_method": "group-dro", "dro_step_size": 0.01}
+    weights = weights_of(run(data, tmp_path, max_epoch=1, num_iters_per_epoch=2, ctc_conf=ctc_conf))
+    assert (weights[0] > 1 / 3).sum() == 1  # an update after each batch
 
 
 def test_validation_loss_is_that_of_espnet(finished, data, out):
@@ -455,25 +470,10 @@ def test_two_processes_agree_with_each_other_and_with_one(data, tmp_path):
 
 
 def test_corpus_has_durations_and_groups(data):
-    corpus = read_corpus(data / "train" / "speech_shape", data / "train" / "utt2category", toy.FRAMES_A_SECOND)
+    corpus = read_corpus(data / "train" / "speech_shape", data / "train" / "utt2category", toy.FRAMES_PER_SECOND)
     assert corpus.groups.names == GROUPS
     assert [GROUPS[number] for number in corpus.groups.numbers] == [toy.LANGUAGES[group] for group in toy.Toy().groups]
     np.testing.assert_allclose(corpus.durations, toy.Toy().durations)
-
-
-def test_data_folder_becomes_a_manifest(tmp_path):
-    (tmp_path / "wav.scp").write_text("a1 a1.flac\nb1 /audio/b1.flac\nshort short.flac\n")
-    (tmp_path / "text").write_text("a1 dobrý den\nb1 你好\nshort x\n")
-    (tmp_path / "utt2category").write_text("a1 ces\nb1 cmn\nshort ces\n")
-    (tmp_path / "speech_shape").write_text("b1 32000\na1 24000\n")
-    manifest = read_manifest(tmp_path, tmp_path / "speech_shape", 16000)
-    assert list(manifest) == [
-        ctcdro.Utterance("/audio/b1.flac", duration=2.0, text="你好", lang="cmn", id="b1"),
-        ctcdro.Utterance("a1.flac", duration=1.5, text="dobrý den", lang="ces", id="a1"),
-    ]
-    (tmp_path / "wav.scp").write_text("a1 all.ark:12\nb1 sox b1.mp3 -t wav - |\n")
-    with pytest.raises(ValueError, match=r"'b1' is 'sox b1.mp3 .*expected the path of an audio file"):
-        read_manifest(tmp_path, tmp_path / "speech_shape", 16000)
 
 
 CTC = CONFIG["ctc_conf"]
@@ -482,11 +482,12 @@ MISUSES = {
     "in chunks": ({"iterator_type": "chunk"}, "`iterator_type` must be sequence"),
     "split": ({"multiple_iterator": True}, "`multiple_iterator` must be false"),
     "DataParallel": ({"ngpu": 2}, "`multiprocessing_distributed` must be true"),
-    "features of unknown rate": ({"batch_rate": None}, "`batch_rate` is missing; .*frames in a second"),
-    "no groups": ({"utt2category": "nowhere"}, "nowhere is not there; expected the group of each"),
+    "features of unknown rate": ({"batch_rate": None}, "`batch_rate` is missing; .*frames per second"),
+    "no groups": ({"utt2category": "nowhere"}, "nowhere does not exist; expected the group of each"),
     "options of the authors": ({"ctc_conf": CTC | {"dro_group_count": 6}}, "got .*dro_group_count.*comes from"),
-    "no smoothing": ({"ctc_conf": {"ctc_type": "ctcdro", "dro_step_size": 1.0}}, "takes dro_step_size, dro_smoothing"),
-    "no number": ({"ctc_conf": CTC | {"dro_smoothing": "much"}}, "`dro_smoothing` .* must be a number; got 'much'"),
+    "no smoothing": ({"ctc_conf": {"ctc_type": "ctcdro", "dro_step_size": 1.0}}, "needs dro_step_size, dro_smoothing;"),
+    "unknown method": ({"ctc_conf": CTC | {"dro_method": "cvar"}}, "`dro_method` .* must be one of erm, .*'cvar'"),
+    "no number": ({"ctc_conf": CTC | {"dro_smoothing": "much"}}, "could not convert string to float: 'much'"),
     "unknown reduction": ({"ctc_conf": CTC | {"dro_reduction": "max"}}, "`reduction` must be"),
     "options of another type": ({"ctc_conf": CTC | {"ctc_type": "builtin"}}, "has dro_.*but ctc_type 'builtin'"),
     "no CTC": ({"model_conf": {"ctc_weight": 0.0}}, "`ctc_weight` of model_conf must be above 0"),
@@ -527,7 +528,7 @@ def test_pretrained_model_of_other_groups_starts_with_fresh_weights_if_asked(fin
     torch.testing.assert_close(weights_of(batches), torch.full((1, 3), 1 / 3))
 
 
-def test_sum_beside_a_decoder_is_warned_of(data, tmp_path, caplog):
+def test_sum_with_a_decoder_is_warned_of(data, tmp_path, caplog):
     run(data, tmp_path, max_epoch=1, num_iters_per_epoch=1, model_conf={"ctc_weight": 0.3})
     assert "Set dro_reduction: mean" in caplog.text
 

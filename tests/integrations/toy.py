@@ -1,4 +1,4 @@
-"""A corpus of three made-up languages, a small model, and the plain loops that the toolkits are compared with.
+"""A corpus of three synthetic languages, a small model, and the plain loops that the toolkits are compared with.
 
 An utterance is a row of symbols, each spoken for a few frames. The languages differ in length, in symbols and in noise.
 """
@@ -18,10 +18,10 @@ import ctcdro
 
 LANGUAGES = ("clear", "plain", "noisy")
 NOISE = (0.2, 0.5, 0.9)
-SYMBOLS_AN_UTTERANCE = ((3, 8), (4, 14), (8, 20))
+SYMBOLS_PER_UTTERANCE = ((3, 8), (4, 14), (8, 20))
 NUM_SYMBOLS = 6  # of each language
 NUM_LABELS = 1 + NUM_SYMBOLS * len(LANGUAGES)
-FRAMES_A_SECOND = 25
+FRAMES_PER_SECOND = 25
 BATCH_DURATION = 12.0  # seconds
 STEP_SIZE, SMOOTHING = 1e-3, 0.5
 LEARNING_RATE = 1e-2
@@ -37,7 +37,7 @@ class Spoken:
 
     @property
     def duration(self) -> float:
-        return len(self.frames) / FRAMES_A_SECOND
+        return len(self.frames) / FRAMES_PER_SECOND
 
 
 class Toy(Dataset):
@@ -48,7 +48,7 @@ class Toy(Dataset):
         self.utterances = []
         for number in range(num_utterances):
             group = number % len(LANGUAGES)
-            num_symbols = rng.integers(*SYMBOLS_AN_UTTERANCE[group])
+            num_symbols = rng.integers(*SYMBOLS_PER_UTTERANCE[group])
             labels = 1 + NUM_SYMBOLS * group + rng.integers(NUM_SYMBOLS, size=num_symbols)
             spoken = np.repeat(labels, rng.integers(3, 7, size=num_symbols))
             frames = np.eye(NUM_LABELS)[spoken] + NOISE[group] * rng.standard_normal((len(spoken), NUM_LABELS))
@@ -120,8 +120,8 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def make_criterion() -> ctcdro.CTCDROLoss:
-    return ctcdro.CTCDROLoss(len(LANGUAGES), STEP_SIZE, SMOOTHING, group_names=LANGUAGES)
+def make_criterion(**options) -> ctcdro.CTCDROLoss:
+    return ctcdro.CTCDROLoss(len(LANGUAGES), STEP_SIZE, SMOOTHING, group_names=LANGUAGES, **options)
 
 
 def batch_loss(model: nn.Module, criterion: ctcdro.CTCDROLoss, batch: Batch) -> Tensor:
@@ -129,9 +129,9 @@ def batch_loss(model: nn.Module, criterion: ctcdro.CTCDROLoss, batch: Batch) -> 
     return criterion(log_probs, batch.labels, batch.num_frames, batch.num_labels, batch.groups)
 
 
-def plain_loop(num_epochs: int = 2, **options) -> Tensor:
+def plain_loop(num_epochs: int = 2, criterion: ctcdro.CTCDROLoss | None = None, **options) -> Tensor:
     """(batches, G): the weights after each batch of the plain loop; `options` are the sampler's."""
-    corpus, model, criterion = Toy(), make_model(), make_criterion()
+    corpus, model, criterion = Toy(), make_model(), criterion or make_criterion()
     sampler = corpus.sampler(**options)
     loader = DataLoader(corpus, batch_sampler=sampler, collate_fn=collate)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)

@@ -1,4 +1,4 @@
-"""The robust objectives and the length-matched batches inside other toolkits, one file each.
+"""The robust objectives and the length-matched batches in other toolkits, one file or folder each.
 
     hf_trainer      Trainer and Seq2SeqTrainer of transformers
     lightning       Lightning
@@ -6,5 +6,5 @@
     espnet          ESPnet2's ASR task
     speechbrain     Brain, SaveableDataLoader and Checkpointer of SpeechBrain
 
-Each needs its toolkit and the core alone. Nothing here is imported by the rest of the package.
+Each needs only its toolkit and the lower folders of the package, which never import an integration.
 """

@@ -21,71 +21,59 @@ from ..sampling.base import PlannedBatchSampler
 logger = logging.getLogger(__name__)
 
 
-def generator_state(device: torch.device) -> dict[str, Any]:
-    """State of the global generators of Python, of numpy and of torch, the latter also on `device`.
-
-    It consists of plain values, so it can be written as JSON.
-    """
-    of_numpy = np.random.get_state(legacy=False)  # noqa: NPY002
-    key, pos = of_numpy["state"]["key"], of_numpy["state"]["pos"]
+def generator_state() -> dict[str, Any]:
+    """State of the global generators of Python, numpy and torch, also of the current CUDA device, as plain values."""
+    of_numpy: Any = np.random.get_state()  # noqa: NPY002
+    name, keys, *rest = of_numpy
     state = {
         "python": random.getstate(),
-        "numpy": of_numpy | {"state": {"key": key.tolist(), "pos": int(pos)}},
+        "numpy": [name, keys.tolist(), *rest],
         "torch": torch.get_rng_state().tolist(),
     }
-    return state | ({"cuda": torch.cuda.get_rng_state(device).tolist()} if device.type == "cuda" else {})
+    return state | ({"cuda": torch.cuda.get_rng_state().tolist()} if torch.cuda.is_initialized() else {})
 
 
-def set_generator_state(state: dict[str, Any], device: torch.device) -> None:
-    """Sets the generators to what `generator_state` returned."""
+def set_generator_state(state: dict[str, Any]) -> None:
     version, values, gauss = state["python"]
     random.setstate((version, tuple(values), gauss))
-    key, pos = state["numpy"]["state"]["key"], state["numpy"]["state"]["pos"]
-    np.random.set_state(state["numpy"] | {"state": {"key": np.array(key, dtype=np.uint32), "pos": pos}})  # noqa: NPY002
+    np.random.set_state(tuple(state["numpy"]))  # noqa: NPY002
     torch.set_rng_state(torch.tensor(state["torch"], dtype=torch.uint8))
-    if device.type == "cuda" and "cuda" in state:
-        torch.cuda.set_rng_state(torch.tensor(state["cuda"], dtype=torch.uint8), device)
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(torch.tensor(state["cuda"], dtype=torch.uint8))
 
 
-def save_generators(device: torch.device) -> list[dict[str, Any]]:
-    """The `generator_state` of all processes, by rank. Every process must call this."""
-    return gather([generator_state(device)])
+def save_generators() -> list[dict[str, Any]]:
+    """The `generator_state` of all processes, in the order of ranks. Every process must call this."""
+    return gather([generator_state()])
 
 
-def restore_generators(states: list[dict[str, Any]], device: torch.device) -> None:
+def restore_generators(states: list[dict[str, Any]]) -> None:
     """Sets the generators of this process to what `save_generators` returned.
 
     States of another number of processes are ignored, with a warning.
     """
-    if len(states) != world_size():
+    rank, world_size = rank_and_world_size()
+    if len(states) == world_size:
+        set_generator_state(states[rank])
+    else:
         logger.warning(
-            f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size()}; "
+            f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size}; "
             "random numbers of dropout and augmentation will differ from those of an uninterrupted run."
         )
-        return
-    set_generator_state(states[rank_and_world_size()[0]], device)
 
 
-def world_size() -> int:
-    """Number of processes."""
-    return rank_and_world_size()[1]
+def seed_workers(loader: DataLoader, sampler: PlannedBatchSampler) -> None:
+    """Gives a loader its own generator, unless it has one, and seeds it for an epoch. Call it before each iteration.
 
-
-class WorkerSeeds:
-    """Gives a loader its own generator, unless it has one.
-
-    The seeds of its workers then depend on seed, epoch and rank only, and new iterators draw from no global generator.
+    The seeds of workers then depend on seed, epoch and rank only, and new iterators draw from no global generator.
     """
+    if loader.generator is None:
+        loader.generator = EpochGenerator()
+    if isinstance(loader.generator, EpochGenerator):
+        rank, _ = sampler.rank_and_world_size
+        entropy = [sampler.seed, sampler.epoch, rank]
+        loader.generator.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
 
-    def __init__(self, loader: DataLoader, sampler: PlannedBatchSampler) -> None:
-        self._sampler = sampler
-        self._generator = None
-        if loader.generator is None:
-            self._generator = loader.generator = torch.Generator()
 
-    def begin_epoch(self) -> None:
-        """Call this before each iteration over the loader."""
-        if self._generator is not None:
-            rank, _ = self._sampler.rank_and_world_size
-            entropy = [int(self._sampler._options["seed"]), self._sampler.epoch, rank]
-            self._generator.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
+class EpochGenerator(torch.Generator):
+    """Marks the generators of `seed_workers`, since those of users are not seeded."""

@@ -1,50 +1,41 @@
-"""CTC-DRO in Lightning 2: the criterion in your module, the batches in a loader that resumes, and a callback.
-
-    class Recognizer(lightning.LightningModule):
-        def __init__(self):
-            self.criterion = ctcdro.CTCDROLoss(3, 1e-4, 0.1, group_names=languages)      # was: torch.nn.CTCLoss()
-
-        def training_step(self, batch, batch_idx):
-            return self.criterion(log_probs, targets, num_frames, num_targets, groups)   # and the groups
+"""Lightning 2: the criterion in your module, the batches in a loader that resumes, and a callback.
 
     sampler = ctcdro.LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
     loader = ResumableLoader(DataLoader(corpus, batch_sampler=sampler, collate_fn=collate))
-    lightning.Trainer(callbacks=[CTCDROCallback()]).fit(Recognizer(), loader)
+    lightning.Trainer(callbacks=[CTCDROCallback()]).fit(module, loader)
 
 Guarantees:
 
-* the criterion is a part of the module: Lightning saves its weights, moves them, and stops them in validation;
-* Lightning leaves the batches as the sampler makes them: it shards no `ResumableLoader`, whatever its settings;
-* every epoch has its own batches, and a checkpoint of any batch continues with the next one, without loading those
-  before it, also where worker processes have read ahead;
+* the criterion is a part of the module: Lightning saves its weights, moves them, and keeps them fixed in validation;
+* the batches are those of the sampler: Lightning does not shard a `ResumableLoader`, whatever its settings;
+* every epoch has different batches, and a checkpoint at any batch resumes with the next one, without loading finished
+  ones, also where worker processes have read ahead;
 * the callback saves and restores the random generators of every process, so dropout and SpecAugment continue exactly;
 * the weights are in the logger, as `weight/<group>`.
 
-`import lightning` and `import pytorch_lightning` are both served.
+Works with `import lightning` and with `import pytorch_lightning`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..sampling.base import PlannedBatchSampler
-from .clipping import warn_of_clipping
-from .generators import WorkerSeeds, generator_state, restore_generators, save_generators, set_generator_state
+from .checks import check_ranks, warn_of_clipping
+from .generators import generator_state, restore_generators, save_generators, seed_workers, set_generator_state
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
 except ModuleNotFoundError:
     with extra("lightning", "The Lightning integration"):
         from pytorch_lightning import Callback, LightningModule, Trainer
-
-logger = logging.getLogger(__name__)
 
 CHECKPOINT_KEY = "ctcdro_loaders"
 GENERATORS_KEY = "ctcdro_generators"
@@ -55,16 +46,16 @@ def _of_loader(name: str) -> property:
 
 
 class ResumableLoader:
-    """A `DataLoader` whose batches come from a sampler of ctcdro, as Lightning should see it.
+    """Wraps a `DataLoader` with a sampler of ctcdro, so that Lightning neither shards nor starts it too early.
 
-    Lightning adds a `DistributedSampler` to what is a `DataLoader`, and asks for its first batches before it has said
-    which epoch it is. This is no `DataLoader`, and nothing is planned or loaded before the first batch is wanted.
+    Lightning adds a `DistributedSampler` to every `DataLoader`, and requests its first batches before it sets the
+    epoch. This class is not a `DataLoader`, and plans and loads nothing before the first batch is requested.
 
     A loader without a generator gets one. Otherwise each new iterator would draw from torch's global generator, and a
     restart in the middle of an epoch would change the dropout of all later batches.
 
     Args:
-        loader: made with `batch_sampler=` a sampler of ctcdro; all its other options are free.
+        loader: a loader whose `batch_sampler` is a sampler of ctcdro, with any other options.
 
     Example:
         >>> from ctcdro import LengthMatchedBatchSampler
@@ -81,17 +72,10 @@ class ResumableLoader:
     _iterator = _of_loader("_iterator")  # through it Lightning ends persistent workers
 
     def __init__(self, loader: DataLoader) -> None:
-        if not isinstance(loader, DataLoader) or not isinstance(loader.batch_sampler, PlannedBatchSampler):
-            batch_sampler = getattr(loader, "batch_sampler", None)
-            raise ValueError(
-                "`loader` must be a DataLoader with `batch_sampler=` a sampler of ctcdro (LengthMatchedBatchSampler); "
-                f"got {type(loader).__name__} with {type(batch_sampler).__name__}."
-            )
         self.loader = loader
-        self.sampler = loader.batch_sampler  # under this name Lightning finds it, and calls its `set_epoch`
+        self.sampler = cast(PlannedBatchSampler, loader.batch_sampler)  # Lightning calls its `set_epoch`
         self.before_loading: Callable[[], None] | None = None
         """Called once, before the next iteration loads its first batch."""
-        self._worker_seeds = WorkerSeeds(loader, self.sampler)
         self._num_taken = self._num_done = 0
         self._epoch_of_taken = self.sampler.epoch
 
@@ -100,10 +84,10 @@ class ResumableLoader:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Any]:
-        # A generator: the loader, and its workers, begin at the first batch, when epoch and position are known.
+        # A generator: the loader and its workers start at the first batch, when epoch and position are known.
         self._num_taken = self._num_done = 0
         self._epoch_of_taken = self.sampler.epoch
-        self._worker_seeds.begin_epoch()
+        seed_workers(self.loader, self.sampler)
         if self.before_loading is not None:
             self.before_loading()
             self.before_loading = None
@@ -112,43 +96,40 @@ class ResumableLoader:
             yield batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop is, however far ahead the workers are."""
+        """The position of the loop, however far ahead the workers are."""
         num_taken = self._num_taken if self._epoch_of_taken == self.sampler.epoch else 0
         _, world_size = self.sampler.rank_and_world_size
         return {"sampler": self.sampler.state_dict(num_taken), "world_size": world_size}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues where `state` was taken.
+        """Resumes from `state`.
 
         Raises:
-            ValueError: if the state belongs to other data or options, or is in the middle of an epoch of another
+            ValueError: if the state belongs to other data or options, or was saved in the middle of an epoch by another
                 number of processes: Lightning counts the batches of one process, and would stop too early or too late.
         """
         _, world_size = self.sampler.rank_and_world_size
         if state["world_size"] != world_size and 0 < state["sampler"]["position"] < self.sampler.num_batches:
             raise ValueError(
-                f"The checkpoint is in the middle of an epoch of {state['world_size']} process(es), here are "
-                f"{world_size}; batches would be missed. Resume with {state['world_size']}, or from an epoch's end."
+                f"The checkpoint is in the middle of an epoch of {state['world_size']} process(es), but this run has "
+                f"{world_size}; batches would be missed. Resume with {state['world_size']}, or after an epoch."
             )
         self.sampler.load_state_dict(state["sampler"])
 
     def mark_done(self) -> None:
-        """Tells that the latest batch is done."""
+        """Marks the latest batch as finished."""
         self._num_done = self._num_taken
 
     def give_back(self) -> None:
-        """A batch that was taken and is not marked as done comes again after resuming."""
+        """Makes batches that are not marked as finished occur again after resuming."""
         self._num_taken = self._num_done
 
 
 class CTCDROCallback(Callback):
     """Logs the weights of the groups, resumes loaders and random generators, and checks the settings of the trainer.
 
-    Weights are logged as `weight/<group>`, every `log_every_n_steps` of the trainer. A module with several objectives
-    has `weight/<its attribute>/<group>`.
-
-    Example:
-        >>> trainer = Trainer(callbacks=[CTCDROCallback()], logger=False, enable_checkpointing=False)
+    Weights are logged as `weight/<group>`, every `log_every_n_steps` of the trainer. With several objectives in a
+    module, the names are `weight/<attribute>/<group>`.
     """
 
     def __init__(self) -> None:
@@ -159,45 +140,41 @@ class CTCDROCallback(Callback):
         self._generators_after_batch: dict[str, Any] | None = None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        found = {path: part for path, part in pl_module.named_modules() if isinstance(part, Objective)}
-        if not found:
+        objectives = {path: part for path, part in pl_module.named_modules() if isinstance(part, Objective)}
+        if not objectives:
             raise ValueError(
                 f"{type(pl_module).__name__} must have an objective of ctcdro as an attribute, such as "
-                "`self.criterion = CTCDROLoss(…)`; it has none. Otherwise its weights would be in no checkpoint, and "
-                "validation would move them."
+                "`self.criterion = CTCDROLoss(…)`; it has none. Otherwise checkpoints would not have its weights."
             )
-        self._objectives = {"" if len(found) == 1 else f"{path}/": objective for path, objective in found.items()}
-        _warn_of_clipping(trainer, self._objectives.values())
+        is_only = len(objectives) == 1
+        self._objectives = {"" if is_only else f"{path}/": objective for path, objective in objectives.items()}
+        num_groups = max(objective.num_groups for objective in objectives.values())
+        warn_of_clipping(trainer, num_groups, limit="gradient_clip_val", batches_per_step="accumulate_grad_batches")
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._loaders = _resumable_loaders(trainer)
-        # Lightning loads the states of loaders as well, but not if `trainer.estimated_stepping_batches` was asked for.
-        if self._states_to_load and len(self._states_to_load) != len(self._loaders):
-            raise ValueError(
-                f"The checkpoint has the state of {len(self._states_to_load)} ResumableLoader(s), here are "
-                f"{len(self._loaders)}; batches would come twice. Train with the loaders of the run that saved it."
-            )
-        for loader, state in zip(self._loaders, self._states_to_load, strict=False):
-            loader.load_state_dict(state)
-        device = trainer.strategy.root_device
+        # Lightning loads the states of loaders as well, but not after a call of `trainer.estimated_stepping_batches`.
+        if self._states_to_load:
+            for loader, state in zip(self._loaders, self._states_to_load, strict=True):
+                loader.load_state_dict(state)
         if self._generators_to_load:
-            restore_generators(self._generators_to_load, device)
+            restore_generators(self._generators_to_load)
             if self._loaders:
                 # Lightning may still create an iterator over the validation data, which draws a number.
-                self._loaders[0].before_loading = partial(set_generator_state, generator_state(device), device)
-        self._generators_after_batch = generator_state(device)
+                self._loaders[0].before_loading = partial(set_generator_state, generator_state())
+        self._generators_after_batch = generator_state()
         self._states_to_load, self._generators_to_load = [], []
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._loaders = _resumable_loaders(trainer)  # others, with `reload_dataloaders_every_n_epochs`
+        self._loaders = _resumable_loaders(trainer)  # they change with `reload_dataloaders_every_n_epochs`
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         for loader in self._loaders:
             loader.mark_done()
-        self._generators_after_batch = generator_state(trainer.strategy.root_device)
-        # What is logged at other steps Lightning drops, after tens of milliseconds of work for a hundred groups.
+        self._generators_after_batch = generator_state()
+        # Lightning drops values logged at other steps, after tens of milliseconds of work for a hundred groups.
         if not trainer.log_every_n_steps or trainer.global_step % trainer.log_every_n_steps:
             return
         for prefix, objective in self._objectives.items():
@@ -209,16 +186,16 @@ class CTCDROCallback(Callback):
         # After a checkpoint before a validation, Lightning resumes with no validation or with a part of it. Restoring
         # the generators keeps later batches the same.
         if trainer.state.fn == "fit" and not trainer.sanity_checking and self._generators_after_batch is not None:
-            set_generator_state(self._generators_after_batch, trainer.strategy.root_device)
+            set_generator_state(self._generators_after_batch)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        # As Lightning counts it. `OnExceptionCheckpoint` comes after this: Lightning puts checkpoint callbacks last.
+        # Lightning does not count the batch either. `OnExceptionCheckpoint` runs later: checkpoint callbacks are last.
         for loader in self._loaders:
             loader.give_back()
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         checkpoint[CHECKPOINT_KEY] = [loader.state_dict() for loader in self._loaders]
-        checkpoint[GENERATORS_KEY] = save_generators(trainer.strategy.root_device)
+        checkpoint[GENERATORS_KEY] = save_generators()
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         if trainer.training:  # not for `trainer.test(ckpt_path=…)`
@@ -226,48 +203,18 @@ class CTCDROCallback(Callback):
             self._generators_to_load = checkpoint.get(GENERATORS_KEY, [])
 
 
-def _warn_of_clipping(trainer: Trainer, objectives: Iterable[Objective]) -> None:
-    warn_of_clipping(
-        logger,
-        trainer.gradient_clip_val,
-        trainer.accumulate_grad_batches,
-        max((each.num_groups for each in objectives), default=0),
-        limit_option="gradient_clip_val",
-        steps_option="accumulate_grad_batches",
-    )
-
-
 def _resumable_loaders(trainer: Trainer) -> list[ResumableLoader]:
-    """Those of the training data, checked."""
-    found = []
-    for loader in _leaves(trainer.train_dataloader):
+    """The checked loaders of the training data."""
+    leaves = tree_leaves(trainer.train_dataloader)  # from nested dictionaries and lists
+    for loader in leaves:
         if isinstance(getattr(loader, "batch_sampler", None), PlannedBatchSampler):
             raise ValueError(
                 f"`train_dataloader` has a {type(loader).__name__} with {type(loader.batch_sampler).__name__}, which "
-                "Lightning tells no epoch and cannot resume; the same batches would come in every epoch. Wrap it: "
-                "ctcdro.integrations.lightning.ResumableLoader(DataLoader(…))."
+                "Lightning cannot resume, and whose epoch it does not set; all epochs would have the same batches. "
+                "Wrap it: ctcdro.integrations.lightning.ResumableLoader(DataLoader(…))."
             )
-        if isinstance(loader, ResumableLoader):
-            _check_ranks(loader.sampler, trainer)
-            found.append(loader)
-    return found
-
-
-def _leaves(loaders: Any) -> list[Any]:
-    """Lightning takes dictionaries and lists of loaders, also within each other."""
-    if isinstance(loaders, Mapping):
-        loaders = list(loaders.values())
-    if isinstance(loaders, list | tuple):
-        return [leaf for each in loaders for leaf in _leaves(each)]
-    return [loaders]
-
-
-def _check_ranks(sampler: PlannedBatchSampler, trainer: Trainer) -> None:
-    shares = trainer.distributed_sampler_kwargs or {"rank": 0, "num_replicas": 1}
-    expected = shares["rank"], shares["num_replicas"]
-    if sampler.rank_and_world_size != expected:
-        rank, world_size = sampler.rank_and_world_size
-        raise ValueError(
-            f"The sampler of `train_dataloader` has rank={rank}, world_size={world_size}, but the trainer rank "
-            f"{expected[0]} of {expected[1]}; batches would come twice, or never. Leave out `rank` and `world_size`."
-        )
+    loaders = [loader for loader in leaves if isinstance(loader, ResumableLoader)]
+    ranks = trainer.distributed_sampler_kwargs or {"rank": 0, "num_replicas": 1}
+    for loader in loaders:
+        check_ranks(loader.sampler, ranks["rank"], ranks["num_replicas"])
+    return loaders

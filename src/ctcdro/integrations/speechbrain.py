@@ -1,35 +1,17 @@
 """SpeechBrain: the robust loss in a `Brain`, length-matched batches in its loader, both in its checkpoints.
 
-What changes in a training script:
-
-    import ctcdro
-    from ctcdro.integrations.speechbrain import RobustCTCLoss, group_names, train_loader
-
-    names = group_names(train_data, "lang")
-    objective = ctcdro.ctc_dro(len(names), step_size=1e-4, smoothing=0.1, group_names=names)
-    hparams["ctc"] = RobustCTCLoss(objective, blank_index=0)
-
-    # in compute_objectives, in the place of speechbrain.nnet.losses.ctc_loss:
-    loss = self.hparams.ctc(log_probs, tokens, wav_lens, token_lens, batch.lang, stage)
-    # in on_stage_end, for the train_logger:
-    train_stats = {"loss": stage_loss, **self.hparams.ctc.stats()}
-
-    loader = train_loader(brain, train_data, brain.hparams.ctc, "lang", batch_duration=50.0)
-    brain.fit(epoch_counter, loader, valid_data)
-
 Guarantees:
 
-* only the training stage moves the weights;
+* only the training stage changes the weights;
 * loss, sampler and random generators are in every checkpoint of the brain. One saved in the middle of an epoch
-  continues exactly, also with dropout, and loads no audio of the batches before it;
+  resumes exactly, also with dropout, and loads no audio of finished batches;
 * with `AtomicCheckpointer`, a kill at any moment leaves only complete checkpoints;
-* on several processes the sampler alone shares out the batches, and all processes hold the same weights.
+* on several processes only the sampler shards the batches, and all processes hold the same weights.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 from collections.abc import Sequence
@@ -38,15 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..objectives.ctc import ctc_losses
+from ..objectives.ctc import Normalization, ctc_losses
 from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..sampling.packed_batches import Seconds
 from ..sampling.samplers import LengthMatchedBatchSampler
-from .clipping import warn_of_clipping
-from .generators import WorkerSeeds, restore_generators, save_generators
+from .checks import warn_of_clipping
+from .generators import restore_generators, save_generators, seed_workers
 
 with extra("speechbrain", "The SpeechBrain integration"):
     from speechbrain import Brain, Stage
@@ -62,39 +44,23 @@ with extra("speechbrain", "The SpeechBrain integration"):
     )
     from speechbrain.utils.distributed import ddp_barrier, if_main_process
 
-logger = logging.getLogger(__name__)
-
-# What the sampler decides, so that a loader with one cannot be told.
-SAMPLER_DECIDES = ("batch_sampler", "batch_size", "drop_last", "sampler", "shuffle")
-
 
 def group_names(dataset: DynamicItemDataset, group_key: str) -> list[str]:
-    """The groups of a dataset, sorted.
-
-    Example:
-        >>> data = {"a": {"lang": "tam"}, "b": {"lang": "ces"}, "c": {"lang": "tam"}}
-        >>> group_names(DynamicItemDataset(data), "lang")
-        ['ces', 'tam']
-    """
-    names = _column(dataset, "group_key", group_key)
-    for data_id, name in zip(dataset.data_ids, names, strict=True):
-        if not isinstance(name, str):
-            raise ValueError(
-                f"`group_key`: {group_key!r} must be a name; utterance {data_id!r} has {name!r}. Write it as text."
-            )
-    return sorted(set(names))
+    """The groups of a dataset, sorted."""
+    return sorted(set(_column(dataset, "group_key", group_key)))
 
 
-class RobustCTCLoss(nn.Module):
-    """The CTC losses of a batch, weighed by an objective; called as `speechbrain.nnet.losses.ctc_loss` is, and with the
-    group of each utterance and the stage.
+class RobustCTCLoss(torch.nn.Module):
+    """The CTC losses of a batch, weighted by an objective.
 
-    In other stages than training it is the plain sum of the losses, whatever the groups, and nothing moves. An
-    utterance whose transcript does not fit into its frames is left out, and counted in `num_skipped`.
+    The arguments are those of `speechbrain.nnet.losses.ctc_loss`, then the group of each utterance and the stage. In
+    stages other than training, the value is the plain sum of the losses, whatever the groups, and no weight changes. An
+    utterance whose transcript does not fit into its frames is skipped, and counted in `stats()`.
 
     Args:
         objective: `ctcdro.ctc_dro(…)` or another, with its `group_names`.
-        blank_index: the label that stands for no output.
+        blank_index: the blank label of CTC.
+        normalization, num_language_tokens: as for `ctcdro.CTCDROLoss`.
 
     Example:
         >>> from ctcdro import ctc_dro
@@ -108,32 +74,26 @@ class RobustCTCLoss(nn.Module):
         {'weight/ces': 0.5, 'weight/tam': 0.5, 'num_skipped': 0}
     """
 
-    def __init__(self, objective: Objective, blank_index: int = 0) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        blank_index: int = 0,
+        normalization: Normalization = "none",
+        num_language_tokens: int = 0,
+    ) -> None:
         super().__init__()
         if objective.group_names is None:
-            raise ValueError("`objective` must know its groups by name: make it with `group_names=…`.")
+            raise ValueError("`objective` must have group names: create it with `group_names=…`.")
         self.objective = objective
         self.blank_index = blank_index
-        self._number_of = {name: number for number, name in enumerate(objective.group_names)}
-
-    @property
-    def group_names(self) -> list[str]:
-        return list(self._number_of)
-
-    @property
-    def weights(self) -> Tensor:
-        """(G,) the weight of each group."""
-        return self.objective.weights
-
-    @property
-    def num_skipped(self) -> Tensor:
-        """(G,) how many utterances were left out because CTC cannot fit them."""
-        return self.objective.num_skipped
+        self.normalization: Normalization = normalization
+        self.num_language_tokens = num_language_tokens
 
     def stats(self) -> dict[str, float]:
-        """Weights by name and how many utterances were left out, for the statistics of a `TrainLogger`."""
-        weights = zip(self.group_names, self.weights.tolist(), strict=True)
-        return {**{f"weight/{name}": weight for name, weight in weights}, "num_skipped": int(self.num_skipped.sum())}
+        """Weights by name and the number of skipped utterances, for the statistics of a `TrainLogger`."""
+        weights = zip(self.objective.group_names or [], self.objective.weights.tolist(), strict=True)
+        num_skipped = int(self.objective.num_skipped.sum())
+        return {**{f"weight/{name}": weight for name, weight in weights}, "num_skipped": num_skipped}
 
     def forward(
         self,
@@ -147,119 +107,72 @@ class RobustCTCLoss(nn.Module):
         """The number to minimize.
 
         Args:
-            log_probs: (B, T, C) log probabilities, as from `log_softmax`.
+            log_probs: (B, T, C) log probabilities, for example from `log_softmax`.
             targets: (B, S) padded labels.
             input_lens: (B,) frames of each utterance, relative to T.
             target_lens: (B,) labels of each utterance, relative to S.
-            groups: (B,) the group of each utterance, by name, as a `PaddedBatch` holds them.
-            stage: as a `Brain` passes it.
+            groups: (B,) the group name of each utterance, as in a `PaddedBatch`.
+            stage: the argument of `compute_objectives`.
         """
-        if not isinstance(stage, Stage):
-            raise ValueError(f"`stage` must be the `Stage` that `compute_objectives` was called with; got {stage!r}.")
-        if not log_probs.ndim == 3 or not len(log_probs) == len(targets) == len(groups):
-            raise ValueError(
-                "`log_probs` must be (utterances, frames, labels), `targets` (utterances, labels), and `groups` a name "
-                f"for each utterance; got {tuple(log_probs.shape)}, {tuple(targets.shape)} and {len(groups)} groups."
-            )
-        for name, lens in (("input_lens", input_lens), ("target_lens", target_lens)):
-            if not lens.is_floating_point():
-                raise ValueError(
-                    f"`{name}` must be relative to the longest, from 0 to 1, as SpeechBrain has them; got {lens.dtype}."
-                )
-        losses = ctc_losses(
-            log_probs.transpose(0, 1),
-            targets,
-            (input_lens * log_probs.shape[1]).round().int(),
-            (target_lens * targets.shape[1]).round().int(),
-            self.blank_index,
-        )
-        # Here, not where modules are set to train or evaluate: a brain does not know of losses among its hparams.
+        num_labels = (target_lens * targets.shape[1]).round().int()
+        num_frames = (input_lens * log_probs.shape[1]).round().int()
+        log_probs = log_probs.transpose(0, 1)
+        losses = ctc_losses(log_probs, targets, num_frames, num_labels, self.blank_index, self.normalization)
+        # Set here, because a brain does not switch the mode of a loss among its hparams.
         self.objective.train(stage == Stage.TRAIN)
-        numbers = self._numbers(groups) if self.objective.training else torch.zeros(len(groups), dtype=torch.int64)
-        return self.objective(losses, numbers)
-
-    def _numbers(self, groups: Sequence[str]) -> Tensor:
-        if isinstance(groups, str | Tensor) or any(name not in self._number_of for name in groups):
-            raise ValueError(
-                f"`groups` must be names out of {', '.join(self._number_of)}, one for each utterance; got {groups!r}."
-            )
-        return torch.tensor([self._number_of[name] for name in groups])
-
-
-@register_checkpoint_hooks
-class PlannedDataLoader(SaveableDataLoader):
-    """A `SaveableDataLoader` that keeps the state of its batch sampler, one of `ctcdro.sampling.samplers`, as JSON.
-
-    Its parent keeps the number of batches that came, and skips as many. The sampler's state leads to the same place at
-    no cost, with any number of processes, and is refused where data or options differ.
-
-    Unless it is given a generator it makes one, so its iterators draw nothing from torch's global generator.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._worker_seeds = WorkerSeeds(self, self.batch_sampler)
-
-    def __iter__(self) -> Any:
-        self._worker_seeds.begin_epoch()
-        return super().__iter__()
-
-    @mark_as_saver  # type: ignore[untyped-decorator]
-    def _save_position(self, path: Path) -> None:
-        # What the loop has taken: workers ask the sampler for batches ahead of time.
-        num_taken = None if self._speechbrain_iterator is None else self._speechbrain_iterator._num_yielded
-        Path(path).write_text(json.dumps(self.batch_sampler.state_dict(num_taken)), encoding="utf-8")
-
-    @mark_as_loader  # type: ignore[untyped-decorator]
-    def _load_position(self, path: Path, end_of_epoch: bool) -> None:
-        if end_of_epoch or self._speechbrain_iterator is not None:
-            return  # as its parent does: the next epoch begins, or the best checkpoint is loaded to be evaluated
-        saved = Path(path).read_text(encoding="utf-8")
-        if not saved.startswith("{"):
-            raise ValueError(
-                f"`{path}` was saved by a loader with other batches, of which {saved} came; they would be missed or "
-                "come twice. Start from a checkpoint at the end of an epoch."
-            )
-        self.batch_sampler.load_state_dict(json.loads(saved))
+        return self.objective(losses, groups, (num_labels - self.num_language_tokens).clamp(min=0))
 
 
 @partial(register_checkpoint_hooks, save_on_main_only=False)
-class Generators:
-    """The random generators of all processes, in the checkpoints of a brain.
+class PlannedDataLoader(SaveableDataLoader):
+    """A `SaveableDataLoader` that saves the state of its batch sampler, a sampler of ctcdro, and all random generators.
 
-    `speechbrain.utils.repro.SaveableGenerator` saves neither NumPy's nor those of processes other than the first.
-
-    Args:
-        loader: after its first iteration, checkpoints are loaded for evaluation only, and generators are not changed.
-        device: the device of the brain.
+    Its parent saves the number of batches, and skips as many when resuming. The sampler resumes there at no cost, with
+    any number of processes, and rejects a state of other data or options. A loader without a generator gets one, so its
+    iterators draw nothing from torch's global generator.
     """
 
-    def __init__(self, loader: PlannedDataLoader, device: torch.device) -> None:
-        self.loader = loader
-        self.device = device
+    def __iter__(self) -> Any:
+        seed_workers(self, self.batch_sampler)
+        return super().__iter__()
 
     @mark_as_saver  # type: ignore[untyped-decorator]
     def _save(self, path: Path) -> None:
-        states = save_generators(self.device)
+        # Batches that the loop has received: workers request batches from the sampler ahead of time.
+        num_taken = None if self._speechbrain_iterator is None else self._speechbrain_iterator._num_yielded
+        state = {"sampler": self.batch_sampler.state_dict(num_taken), "generators": save_generators()}
         if if_main_process():
-            Path(path).write_text(json.dumps(states), encoding="utf-8")
+            Path(path).write_text(json.dumps(state), encoding="utf-8")
 
     @mark_as_loader  # type: ignore[untyped-decorator]
     def _load(self, path: Path, end_of_epoch: bool) -> None:
-        if self.loader._speechbrain_iterator is None:
-            restore_generators(json.loads(Path(path).read_text(encoding="utf-8")), self.device)
+        if self._speechbrain_iterator is not None:
+            return  # as its parent does: the best checkpoint is loaded to be evaluated
+        state = json.loads(Path(path).read_text(encoding="utf-8"))
+        is_ours = isinstance(state, dict)
+        if is_ours:
+            restore_generators(state["generators"])
+        if end_of_epoch:
+            return
+        if not is_ours:
+            raise ValueError(
+                f"{path} was saved by a loader with other batches, after {state} of them; batches would be missed or "
+                "repeated. Resume from a checkpoint at the end of an epoch."
+            )
+        self.batch_sampler.load_state_dict(state["sampler"])
 
 
 class AtomicCheckpointer(Checkpointer):
     """A `Checkpointer` whose checkpoints are complete or absent, whenever the process is killed.
 
     SpeechBrain writes the files of a checkpoint one by one into its final folder. A kill in between leaves a folder
-    that the next start takes for the latest checkpoint and cannot load. This class renames it when it is complete.
+    that the next start takes for the latest checkpoint and cannot load. This class writes to a folder that SpeechBrain
+    does not recognize as a checkpoint, and renames it when it is complete.
     """
 
     def save_checkpoint(self, *args: Any, **kwargs: Any) -> Checkpoint | None:
         if if_main_process():
-            for leftover in self.checkpoints_dir.glob(".CKPT+*"):  # of a process that was killed
+            for leftover in self.checkpoints_dir.glob(".CKPT+*"):  # from a process that was killed
                 shutil.rmtree(leftover)
         written = super().save_checkpoint(*args, **kwargs)
         ddp_barrier()  # every process has written its part
@@ -275,15 +188,12 @@ class AtomicCheckpointer(Checkpointer):
         return Checkpoint(path, written.meta, {name: path / file.name for name, file in written.paramfiles.items()})
 
     def _new_checkpoint_dirpath(self) -> Path:
-        return _hidden(super()._new_checkpoint_dirpath())
+        path = super()._new_checkpoint_dirpath()
+        return path.with_name(f".{path.name}")
 
     def _custom_checkpoint_dirpath(self, name: str) -> Path:
-        return _hidden(super()._custom_checkpoint_dirpath(name))
-
-
-def _hidden(path: Path) -> Path:
-    """A folder name that SpeechBrain does not recognize as a checkpoint."""
-    return path.with_name(f".{path.name}")
+        path = super()._custom_checkpoint_dirpath(name)
+        return path.with_name(f".{path.name}")
 
 
 def train_loader(
@@ -298,64 +208,51 @@ def train_loader(
     duration_key: str = "duration",
     **loader_kwargs: Any,
 ) -> PlannedDataLoader:
-    """A loader of length-matched batches for `brain.fit`, in the place of the training data.
+    """A loader of length-matched batches for `brain.fit`, instead of the training data.
 
-    It also registers the sampler for `set_epoch`, adds loader, loss and random generators to the checkpointer of the
-    brain, and moves the loss to its device. A brain takes a loader as it is, and does not share out its batches again.
+    Also registers the sampler for `set_epoch`, adds loader and loss to the checkpointer of the brain, and moves the
+    loss to its device. A brain uses a loader as it is, and does not shard its batches again.
 
     Args:
-        brain: the brain that is going to be fitted.
-        dataset: the training data, with group and duration in its annotation, where no audio is needed to read them.
+        brain: the brain to fit.
+        dataset: the training data, with group and duration in its annotation, so that no audio is read.
         loss: its groups are those of the dataset.
-        group_key, duration_key: where the annotation has the group, by name, and the seconds of an utterance.
+        group_key, duration_key: keys of the annotation for the group name and the seconds of an utterance.
         batch_duration, balance, seed: as for `ctcdro.LengthMatchedBatchSampler`.
-        **loader_kwargs: as for `torch.utils.data.DataLoader`, but for what the sampler decides: `num_workers`, ….
+        **loader_kwargs: options of `torch.utils.data.DataLoader`, such as `num_workers`, except those that would change
+            the batches.
     """
-    refused = [name for name in SAMPLER_DECIDES if name in loader_kwargs]
-    if refused:
-        raise ValueError(
-            f"`{refused[0]}={loader_kwargs[refused[0]]!r}` would change the batches, which `batch_duration`, `balance` "
-            "and `seed` decide. Leave it out of the options of the training loader."
-        )
     names = group_names(dataset, group_key)
-    if names != sorted(loss.group_names):
+    number_of = {name: number for number, name in enumerate(loss.objective.group_names or [])}
+    if set(names) != set(number_of):
         raise ValueError(
-            f"`dataset` has the groups {', '.join(names)}, but `loss` {', '.join(loss.group_names)}; weights would go "
-            "to the wrong groups, or never move. Make its objective with `group_names(dataset, group_key)`."
+            f"`dataset` has the groups {', '.join(names)}, but `loss` {', '.join(number_of)}; weights would go to the "
+            "wrong groups, or never change. Create its objective with `group_names(dataset, group_key)`."
         )
-    number_of = {name: number for number, name in enumerate(loss.group_names)}
     sampler = LengthMatchedBatchSampler(
         durations=_column(dataset, "duration_key", duration_key),
         groups=[number_of[name] for name in _column(dataset, "group_key", group_key)],
         batch_duration=batch_duration,
         balance=balance,
         seed=seed,
-        group_names=loss.group_names,
+        group_names=list(number_of),
     )
-    warn_of_clipping(
-        logger,
-        brain.max_grad_norm,
-        brain.grad_accumulation_factor,
-        loss.objective.num_groups,
-        limit_option="max_grad_norm",
-        steps_option="grad_accumulation_factor",
-    )
+    warn_of_clipping(brain, len(names), limit="max_grad_norm", batches_per_step="grad_accumulation_factor")
     loader = PlannedDataLoader(dataset, batch_sampler=sampler, **{"collate_fn": PaddedBatch, **loader_kwargs})
     brain.train_sampler = sampler
     loss.to(brain.device)
     if brain.checkpointer is not None:
         brain.checkpointer.add_recoverable("ctcdro", loss)
         brain.checkpointer.add_recoverable("dataloader-TRAIN", loader)  # the name that a brain gives to its own
-        brain.checkpointer.add_recoverable("ctcdro-generators", Generators(loader, torch.device(brain.device)))
     return loader
 
 
 def _column(dataset: DynamicItemDataset, argument: str, key: str) -> list[Any]:
-    """An entry of the annotation, for each utterance; items that are computed might load audio."""
+    """A value of the annotation for each utterance. Dynamic items are not used, because they might load audio."""
     for data_id in dataset.data_ids:
         if key not in dataset.data[data_id]:
             raise ValueError(
                 f"`{argument}`: utterance {data_id!r} has no {key!r} in its annotation, only "
-                f"{', '.join(dataset.data[data_id])}. Add it to the JSON or CSV file; dynamic items are not looked at."
+                f"{', '.join(dataset.data[data_id])}. Add it to the JSON or CSV file; dynamic items are not used."
             )
     return [dataset.data[data_id][key] for data_id in dataset.data_ids]

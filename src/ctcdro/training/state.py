@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
 
 from ..runs.folder import RunFolder, forget_after, read_about
+from ..runtime.ranks import gather
 from ..storage.atomic import flush_to_disk
 from ..storage.json_files import write_json
 from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
@@ -81,7 +81,7 @@ class Run:
 def save(run: Run) -> None:
     """Writes a checkpoint; all processes must call it."""
     # Positions differ where processes skip batches of unreadable audio.
-    streams = gather_object([run.stream.state_dict()])
+    streams = gather([run.stream.state_dict()])
     if run.accelerator.is_main_process:
         optimizer, optimizer_values = flattened(run.optimizer.state_dict(), "optimizer")
         frozen = frozen_parameters(run.recognizer)

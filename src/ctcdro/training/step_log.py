@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
 
+from ..runtime.ranks import gather
 from ..storage.json_files import append_line
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class StepTotals:
     def over_all_processes(self) -> StepSums:
         """The sums over all processes, which must all call it."""
         skips = self._run.config.batches.on_fault == "skip"
-        skipped = gather_object(self.skipped) if skips else self.skipped
+        skipped = gather(self.skipped) if skips else self.skipped
         num_utterances, losses, seconds = self._run.accelerator.reduce(self._totals, "sum").tolist()
         return StepSums(num_utterances, losses, seconds, skipped)
 

@@ -1,0 +1,42 @@
+"""Checks of the settings of a toolkit: gradient clipping that would undo the group weights, and ranks."""
+
+from __future__ import annotations
+
+import logging
+
+from ..runtime.ranks import rank_and_world_size
+from ..sampling.base import PlannedBatchSampler
+
+logger = logging.getLogger(__name__)
+
+# Nearly every batch of speech has a larger gradient, whether its losses are summed or averaged: see
+# benchmarks/clipping.py.
+LOW_LIMIT = 10.0
+
+
+def warn_of_clipping(settings: object, num_groups: int, limit: str, batches_per_step: str) -> None:
+    """Logs a warning if a step has too few batches for all groups and is clipped to a low norm.
+
+    Args:
+        settings: object of the toolkit that has the two options as attributes.
+        num_groups: number of groups.
+        limit: name of the option for the norm of the gradient; its value is None or 0 for no limit.
+        batches_per_step: name of the option for the number of batches that each process accumulates.
+    """
+    norm = getattr(settings, limit, None)
+    _, world_size = rank_and_world_size()
+    if norm and norm <= LOW_LIMIT and getattr(settings, batches_per_step) * world_size < num_groups:
+        logger.warning(
+            f"`{limit}` is {norm:g}, but nearly every batch has a larger gradient, and a clipped batch of one group "
+            f"has the same influence whatever the weight of its group. Raise `{limit}`, for example to 1000, or let a "
+            f"step have batches of all groups (`{batches_per_step}`)."
+        )
+
+
+def check_ranks(sampler: PlannedBatchSampler, rank: int, world_size: int) -> None:
+    """Rejects a sampler that would yield the batches of another rank than that of the toolkit."""
+    if sampler.rank_and_world_size != (rank, world_size):
+        raise ValueError(
+            f"The batch sampler was made for (rank, world size) {sampler.rank_and_world_size}, but this process is "
+            f"{(rank, world_size)}; batches would be repeated or missed. Omit `rank` and `world_size` of the sampler."
+        )

@@ -1,0 +1,6 @@
+"""`python -m ctcdro.integrations.espnet`: ESPnet's `asr_train` with the loss and the batches of ctcdro."""
+
+from .task import CTCDROTask
+
+if __name__ == "__main__":
+    CTCDROTask.main()

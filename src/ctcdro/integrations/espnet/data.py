@@ -1,0 +1,96 @@
+"""The training data of ESPnet: durations, groups, and batches of utterance ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from espnet2.fileio.read_text import load_num_sequence_text, read_2columns_text
+from espnet2.samplers.abs_sampler import AbsSampler
+
+from ...sampling.samplers import LengthMatchedBatchSampler
+from ...speech.manifest import Groups
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The utterances of a data folder of ESPnet, for the samplers."""
+
+    ids: list[str]
+    durations: npt.NDArray[np.float64]
+    groups: Groups
+
+
+def read_corpus(shape_file: str | Path, utt2category: str | Path, rate: float) -> Corpus:
+    """Reads the utterances of a shape file, such as `speech_shape`, and their groups.
+
+    Args:
+        shape_file: lengths of the utterances, such as "utterance 45120" or "utterance 282,80" on each line.
+        utt2category: the group of each utterance, as "utterance group" on each line.
+        rate: length units per second: the sampling rate, or frames per second.
+    """
+    lengths = load_num_sequence_text(shape_file, loader_type="csv_int")
+    durations = np.array([length[0] for length in lengths.values()]) / rate
+    names, numbers = np.unique(Categories(utt2category).of(lengths), return_inverse=True)
+    return Corpus(list(lengths), durations, Groups(names.tolist(), numbers))
+
+
+class Categories:
+    """The group of each utterance, from an utt2category file that is read when first needed."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+
+    @cached_property
+    def _group_of(self) -> dict[str, str]:
+        if not Path(self.path).is_file():
+            raise ValueError(
+                f"{self.path} does not exist; expected the group of each training utterance, as 'utterance group' on "
+                "each line. Write it, or name another file with `utt2category`."
+            )
+        return read_2columns_text(self.path)
+
+    def of(self, ids: Iterable[str]) -> list[str]:
+        """The group names of utterances."""
+        groups = []
+        for id in ids:
+            group = self._group_of.get(id)
+            if not group or len(group.split()) > 1:
+                found = "no line" if group is None else repr(group)
+                raise ValueError(f"{self.path}: expected one word, the group of utterance {id!r}; found {found}.")
+            groups.append(group)
+        return groups
+
+
+class KeySampler(AbsSampler):
+    """A sampler of ctcdro as one of ESPnet: batches of utterance ids, those of an epoch by `generate`.
+
+    Args:
+        ids: ids of the utterances, in the sampler's order.
+        sampler: sampler of the batches.
+        longest_first: whether batches are sorted by descending duration, which some of ESPnet's encoders require.
+    """
+
+    def __init__(self, ids: Sequence[str], sampler: LengthMatchedBatchSampler, longest_first: bool = True) -> None:
+        self.ids = ids
+        self.sampler = sampler
+        self.longest_first = longest_first
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self.generate(self.sampler.seed))
+
+    def generate(self, seed: int) -> list[tuple[str, ...]]:
+        """The batches of this rank in an epoch; ESPnet requests epoch n with `seed` + n."""
+        self.sampler.set_epoch(seed - self.sampler.seed)
+        duration = self.sampler.durations.__getitem__
+        return [
+            tuple(self.ids[number] for number in sorted(batch, key=duration, reverse=self.longest_first))
+            for batch in self.sampler
+        ]

@@ -1,0 +1,89 @@
+"""Checkpoints: the Trainer's own files, the state of the objective and the position of the sampler."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from transformers import TrainerState, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from ...objectives.objective import Objective
+from ...sampling.base import PlannedBatchSampler
+
+logger = logging.getLogger(__name__)
+
+OBJECTIVE_FILE = "ctcdro_objective.safetensors"
+SAMPLER_FILE = "ctcdro_sampler.json"
+
+
+def last_checkpoint(folder: str | Path) -> str | None:
+    """The latest complete checkpoint in a folder; None if there is none.
+
+    `transformers.trainer_utils.get_last_checkpoint` returns the latest folder even if the process was killed while it
+    wrote it. The Trainer writes `trainer_state.json` last, so a checkpoint without it is incomplete.
+    """
+    numbered = {}
+    for path in Path(folder).glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+        if number := re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)", path.name):
+            numbered[int(number[1])] = path
+    for _, path in sorted(numbered.items(), reverse=True):
+        try:
+            json.loads((path / TRAINER_STATE_NAME).read_text())
+        except (OSError, ValueError):
+            logger.warning(f"Skipping {path}: the checkpoint is incomplete. Remove it to silence this warning.")
+        else:
+            return str(path)
+    return None
+
+
+def save_state(folder: Path, objective: Objective, sampler: PlannedBatchSampler, epoch: float) -> None:
+    """Writes the state of objective and sampler, and marks the checkpoint as incomplete until the Trainer is done.
+
+    The number of finished batches is computed from `TrainerState.epoch`, a fraction, because the sampler does not know
+    it: the loader requests batches ahead of time.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
+    save_file(objective.state_dict(), folder / OBJECTIVE_FILE)
+    num_taken = round((epoch - sampler.epoch) * len(sampler))
+    (folder / SAMPLER_FILE).write_text(json.dumps(sampler.state_dict(num_taken), indent=2))
+
+
+def load_state(folder: Path, objective: Objective, sampler: PlannedBatchSampler, args: TrainingArguments) -> None:
+    missing = [name for name in (OBJECTIVE_FILE, SAMPLER_FILE) if not (folder / name).exists()]
+    if missing:
+        raise ValueError(
+            f"`resume_from_checkpoint`: {folder} has no {' and no '.join(missing)}, so the group weights would be "
+            "lost. Resume from a checkpoint that a RobustTrainer wrote."
+        )
+    state = json.loads((folder / SAMPLER_FILE).read_text())
+    # The Trainer itself skips the finished batches, so the sampler must start with the first. Only utterance numbers
+    # are skipped; no audio is read.
+    sampler.load_state_dict({**state, "position": 0})
+    _check_position(state, TrainerState.load_from_json(str(folder / TRAINER_STATE_NAME)).global_step, sampler, args)
+    objective.load_state_dict(load_file(folder / OBJECTIVE_FILE))
+
+
+def _check_position(
+    state: dict[str, Any], global_step: int, sampler: PlannedBatchSampler, args: TrainingArguments
+) -> None:
+    """Refuses to resume where the Trainer, which counts steps, would continue with another batch than the next."""
+    _, world_size = sampler.rank_and_world_size
+    accumulated = args.gradient_accumulation_steps
+    epoch, step = divmod(global_step, -(-len(sampler) // accumulated))
+    expected = epoch, 0 if args.ignore_data_skip else step * accumulated * world_size
+    is_epoch_done = state["position"] >= sampler.num_batches
+    saved = (state["epoch"] + 1, 0) if is_epoch_done else (state["epoch"], state["position"])
+    if saved != expected:
+        raise ValueError(
+            f"`resume_from_checkpoint` was written after {saved[1]} batches of epoch {saved[0]}, but after its "
+            f"{global_step} steps the Trainer would continue at batch {expected[1]} of epoch {expected[0]}, so batches "
+            "would be repeated or skipped. Resume with the same number of processes times "
+            "`gradient_accumulation_steps`, and without `ignore_data_skip`."
+        )

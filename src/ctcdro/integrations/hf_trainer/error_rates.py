@@ -1,0 +1,82 @@
+"""Character error rates per language, for `compute_metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import EvalPrediction
+
+NO_LABEL = -100
+"""Padding of labels in transformers."""
+
+
+@dataclass(frozen=True)
+class ErrorRates:
+    """Character error rates per language, as `compute_metrics` of a `RobustTrainer`.
+
+    The Trainer then logs `eval_worst_cer`, `eval_mean_cer` (over languages) and `eval_cer/<language>`; choose the best
+    model with `metric_for_best_model="worst_cer", greater_is_better=False`. CTC models are decoded greedily, within the
+    frames of each utterance; sequence-to-sequence models need `predict_with_generate=True`.
+
+    Args:
+        decode: labels -> text. Blanks and repetitions of CTC are already removed, so for the tokenizer of a CTC model
+            pass `functools.partial(tokenizer.decode, group_tokens=False)`, for Whisper's
+            `functools.partial(tokenizer.decode, skip_special_tokens=True)`.
+        profile: scoring profile; see `ctcdro.scoring.scores`.
+
+    Example:
+        >>> import numpy as np
+        >>> rates = ErrorRates(lambda labels: "".join("_abc"[label] for label in labels))
+        >>> labels, names = np.array([[1, 2, 3], [3, 3, -100]]), encode_names(["ces", "cmn"])
+        >>> rates(EvalPrediction(predictions=np.array([[1, 2, 3], [3, -100, 1]]), label_ids=(labels, names)))
+        {'worst_cer': 0.5, 'mean_cer': 0.25, 'cer/ces': 0.0, 'cer/cmn': 0.5}
+    """
+
+    decode: Callable[[list[int]], str]
+    profile: str = "plain"
+
+    def __call__(self, prediction: EvalPrediction) -> dict[str, float]:
+        from ...scoring.scores import score  # scoring needs packages that training does not
+        from ...scoring.transcripts import Prediction
+
+        labels, names = prediction.label_ids
+        utterances = zip(names, labels, prediction.predictions, strict=True)
+        scores = score(
+            (
+                Prediction(str(number), _decode_name(name), self._text(reference), None, self._text(hypothesis))
+                for number, (name, reference, hypothesis) in enumerate(utterances)
+            ),
+            self.profile,
+        )
+        rates = scores.rates("cer")
+        return {
+            "worst_cer": max(rates.values()),
+            "mean_cer": sum(rates.values()) / len(rates),
+            **{f"cer/{name}": rate for name, rate in rates.items()},
+        }
+
+    def _text(self, labels: Any) -> str:
+        return self.decode([int(label) for label in labels if label >= 0])
+
+
+def encode_names(names: Iterable[str]) -> Tensor:
+    """(B, L) the names as bytes, padded, which the Trainer can gather from all processes with the labels."""
+    encoded = [torch.tensor(list(name.encode())) for name in names]
+    return torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True, padding_value=NO_LABEL)
+
+
+def _decode_name(encoded: Any) -> str:
+    return bytes(int(byte) for byte in encoded if byte >= 0).decode()
+
+
+def decode_greedily(logits: Tensor, num_frames: Tensor, blank: int) -> Tensor:
+    """(B, T) the best label of each frame; `NO_LABEL` for blanks, repetitions and frames beyond the utterance."""
+    best = logits.argmax(-1)
+    is_new = torch.ones_like(best, dtype=torch.bool)
+    is_new[:, 1:] = best[:, 1:] != best[:, :-1]
+    is_within = torch.arange(best.shape[1], device=best.device) < num_frames[:, None]
+    return best.where(is_new & is_within & (best != blank), NO_LABEL)

@@ -1,0 +1,313 @@
+"""`RobustTrainer` and `RobustSeq2SeqTrainer`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+from transformers import Seq2SeqTrainer, Trainer
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, seed_worker
+
+from ...objectives.ctc import Normalization, ctc_losses
+from ...objectives.loss import CTCDROLoss
+from ...objectives.objective import Objective
+from ...sampling.base import PlannedBatchSampler
+from ...sampling.samplers import LengthMatchedBatchSampler
+from ..checks import check_ranks, warn_of_clipping
+from .checkpoints import last_checkpoint, load_state, save_state
+from .data import EpochLoader, GroupCollator, check_data
+from .error_rates import NO_LABEL, ErrorRates, decode_greedily
+
+# The model's functions from input length to output length; the name depends on the family.
+LENGTH_FUNCTIONS = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length")
+
+# Settings of the Trainer that conflict with the sampler or the objective: the required value, and the reason.
+SETTINGS: dict[str, tuple[Any, str]] = {
+    "train_sampling_strategy": ("random", "`batch_sampler` chooses the batches. Leave it at its default."),
+    "dataloader_drop_last": (False, "the sampler fills the last round itself. Leave it at its default."),
+    "auto_find_batch_size": (False, "`batch_sampler` sets the size of batches. Lower its `batch_duration` instead."),
+    "label_smoothing_factor": (0.0, "the objective weights plain losses. Leave it at its default."),
+    "enable_jit_checkpoint": (False, "it may save between a change of the weights and the step. Use `save_steps`."),
+}
+
+
+class RobustTrainer(Trainer):
+    """A `Trainer` that minimizes a robust objective, on batches of a sampler of this package.
+
+    For models with CTC logits, and models with an encoder and a decoder. For others override `utterance_losses`, or
+    `num_frames` alone if they are CTC models without a function for the number of output frames.
+
+    `per_device_train_batch_size` is ignored: the sampler sets the size of batches.
+
+    Args:
+        *args, **kwargs: those of `Trainer`.
+        objective: for example `ctcdro.ctc_dro(…)`; with its `group_names`, weights are logged by name. A `CTCDROLoss`
+            is accepted, too, with its `normalization` and `num_language_tokens`; its `blank` is ignored in favor of the
+            model's.
+        batch_sampler: for example `ctcdro.LengthMatchedBatchSampler(…)`, made for `train_dataset`. Omit its rank and
+            world size.
+        group_column: column of `train_dataset` with the name or the number of the group of each utterance. It need not
+            be an argument of the model, and `data_collator` does not receive it. A dataset whose items are not
+            dictionaries needs a `data_collator` that puts group numbers under this key into the batch.
+    """
+
+    # The loss of `compute_loss` is that of one batch: the Trainer divides it by the number of batches in a step.
+    loss_is_scaled_for_ga = False
+    data_collator: Any
+    compute_metrics: Any
+
+    def __init__(
+        self,
+        *args: Any,
+        objective: Objective | CTCDROLoss,
+        batch_sampler: PlannedBatchSampler,
+        group_column: str = "language",
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("compute_loss_func") is not None:
+            raise ValueError(
+                "`compute_loss_func` must be None; got a function, which would replace `objective`. To weight other "
+                "losses, override `utterance_losses`."
+            )
+        self._normalization: Normalization = "none"
+        self._num_language_tokens = 0
+        if isinstance(objective, CTCDROLoss):
+            self._normalization, self._num_language_tokens = objective.normalization, objective.num_language_tokens
+            objective = objective.objective
+        super().__init__(*args, **kwargs)
+        self.objective = objective.to(self.args.device)
+        self.batch_sampler = batch_sampler
+        self.group_column = group_column
+        self.data_collator = GroupCollator(
+            self.data_collator,
+            group_column,
+            objective.num_groups,
+            objective.group_names,
+            one_group=isinstance(batch_sampler, LengthMatchedBatchSampler),
+        )
+        self.model_accepts_loss_kwargs = False  # otherwise the Trainer counts labels needlessly
+        self._first_state = {name: value.clone() for name, value in objective.state_dict().items()}
+        self._sums = objective.pending.new_zeros(2, objective.num_groups, device=self.args.device)
+        """(2, G): the sum and the number of plain losses of each group since the last log."""
+        self._check()
+
+    def _check(self) -> None:
+        for name, (expected, why) in SETTINGS.items():
+            if getattr(self.args, name) != expected:
+                raise ValueError(f"`{name}` must be {expected!r}; got {getattr(self.args, name)!r}, but {why}")
+        is_generating = getattr(self.args, "predict_with_generate", False)
+        if isinstance(self.compute_metrics, ErrorRates) and self._has_decoder and not is_generating:
+            raise ValueError(
+                "`compute_metrics=ErrorRates(…)` of a model with a decoder needs generated text. Set "
+                "`predict_with_generate=True` in Seq2SeqTrainingArguments, and use RobustSeq2SeqTrainer."
+            )
+        num_groups = self.objective.num_groups
+        warn_of_clipping(self.args, num_groups, limit="max_grad_norm", batches_per_step="gradient_accumulation_steps")
+        if self.train_dataset is not None:
+            check_data(self.train_dataset, self.group_column, self.batch_sampler, num_groups)
+
+    def utterance_losses(self, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Tensor:
+        """The loss of each utterance of a batch, for the objective to weight.
+
+        Args:
+            outputs: outputs of the model.
+            inputs: the batch, without groups.
+
+        Returns:
+            (B,) losses; the objective skips and counts those that are +inf.
+        """
+        labels, logits = inputs["labels"], outputs["logits"]
+        if self._has_decoder:
+            losses = torch.nn.functional.cross_entropy(
+                logits.float().transpose(1, 2), labels, ignore_index=NO_LABEL, reduction="none"
+            )
+            return losses.sum(-1)
+        is_label = labels >= 0
+        log_probs = logits.log_softmax(-1, dtype=torch.float32).transpose(0, 1)
+        num_labels, num_frames = is_label.sum(-1), self.num_frames(inputs)
+        return ctc_losses(log_probs, labels[is_label], num_frames, num_labels, self._blank, self._normalization)
+
+    def num_frames(self, inputs: Mapping[str, Any]) -> Tensor:
+        """(B,) the frames of each utterance in the logits of a CTC model, as the model itself counts them."""
+        length_function = next((name for name in LENGTH_FUNCTIONS if hasattr(self.model, name)), None)
+        if length_function is None:
+            raise ValueError(
+                f"`model` ({type(self.model).__name__}) has none of {', '.join(LENGTH_FUNCTIONS)}. Override "
+                "`num_frames` of RobustTrainer or, if it is not a CTC model, `utterance_losses`."
+            )
+        mask = inputs.get("attention_mask")
+        if mask is None:  # then the model treats padding as audio
+            audio = inputs[self.model.main_input_name]
+            mask = audio.new_ones(audio.shape[:2], dtype=torch.int64)
+        return getattr(self.model, length_function)(mask.sum(-1)).to(torch.int64)
+
+    def num_characters(self, inputs: Mapping[str, Any]) -> Tensor:
+        """(B,) the characters of each transcript, for objectives that need them: its labels without language tokens."""
+        return ((inputs["labels"] >= 0).sum(-1) - self._num_language_tokens).clamp(min=0)
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: Mapping[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The objective of the batch; in evaluation mode, the mean loss of the utterances that CTC can align."""
+        inputs = dict(inputs)
+        groups = inputs.pop(self.group_column, None)
+        # Without labels, a CTC model does not compute its own loss. A decoder needs them as its input.
+        outputs = model(**{name: value for name, value in inputs.items() if name != "labels" or self._has_decoder})
+        losses = self.utterance_losses(outputs, inputs)
+        if not model.training:
+            loss = _mean_loss(losses)
+        elif groups is None:
+            raise ValueError(
+                f"`group_column`: the batch has no {self.group_column!r} (found: {', '.join(inputs)}). Give every item "
+                "of `train_dataset` its group under that name."
+            )
+        else:
+            num_characters = self.num_characters(inputs) if self.objective.needs_characters else None
+            loss = self.objective(losses, groups, num_characters)
+            self._add_to_log(losses.detach(), groups)
+        return (loss, outputs) if return_outputs else loss
+
+    def get_train_dataloader(self) -> DataLoader:
+        """The batches of the sampler for this process. They must not be prepared by accelerate."""
+        check_ranks(self.batch_sampler, self.args.process_index, self.args.world_size)
+        dataset, collate = self.train_dataset, replace(self.data_collator, is_training=True)
+        if hasattr(dataset, "remove_columns"):  # one of `datasets`
+            dataset = self._remove_unused_columns(dataset, description="training")
+        else:
+            collate = self._get_collator_with_removed_columns(collate, description="training")
+        return EpochLoader(
+            dataset,
+            batch_sampler=self.batch_sampler,
+            collate_fn=collate,
+            num_workers=self.args.dataloader_num_workers,
+            pin_memory=self.args.dataloader_pin_memory,
+            persistent_workers=self.args.dataloader_persistent_workers,
+            prefetch_factor=self.args.dataloader_prefetch_factor,
+            multiprocessing_context=self.args.dataloader_multiprocessing_context,
+            worker_init_fn=partial(
+                seed_worker, num_workers=self.args.dataloader_num_workers, rank=self.args.process_index
+            ),
+            seed=self.args.seed,
+        )
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Trains as `Trainer` does; a checkpoint restores the objective and the sampler, too.
+
+        `True` resumes from `last_checkpoint(output_dir)`, which skips incomplete checkpoints.
+        """
+        if self.model_init is not None:  # each call creates a new model, for example in a search
+            self.objective.load_state_dict(self._first_state)
+        self.objective.train()
+        if self.args.world_size > 1 and self.model_wrapped is self.model and not self.is_fsdp_enabled:
+            # After an evaluation, accelerate takes the model for prepared. It would then never be wrapped, and
+            # gradients never exchanged.
+            self.model._is_accelerate_prepared = False
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_checkpoint(self.args.output_dir)
+            if resume_from_checkpoint is None:
+                raise ValueError(
+                    f"`resume_from_checkpoint`: {self.args.output_dir} has no complete checkpoint. To resume if there "
+                    "is one, pass `last_checkpoint(output_dir)` of ctcdro.integrations.hf_trainer."
+                )
+        if resume_from_checkpoint:
+            load_state(Path(resume_from_checkpoint), self.objective, self.batch_sampler, self.args)
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Logs as `Trainer` does. A line with the training loss also has `weight/<group>`, and
+
+        * `loss/<group>`, the mean plain loss of its utterances since the last such line, if it had any;
+        * `skipped/<group>`, the number of utterances skipped so far, if any were.
+        """
+        if "loss" in logs:
+            names = self.objective.group_names or range(self.objective.num_groups)
+            weights, skipped = self.objective.weights.tolist(), self.objective.num_skipped.tolist()
+            sums = zip(names, *self.accelerator.reduce(self._sums, "sum").tolist(), strict=True)
+            logs |= {f"weight/{name}": weight for name, weight in zip(names, weights, strict=True)}
+            logs |= {f"loss/{name}": total / number for name, total, number in sums if number}
+            logs |= {f"skipped/{name}": number for name, number in zip(names, skipped, strict=True) if number}
+            self._sums.zero_()
+        super().log(logs, *args, **kwargs)
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self.compute_metrics, ErrorRates):
+            # Seq2SeqTrainer would keep the utterances that are repeated to give all processes equally many.
+            self.gather_function = self.accelerator.gather_for_metrics
+        return super().evaluation_loop(*args, **kwargs)
+
+    def prediction_step(
+        self,
+        model: torch.nn.Module,
+        inputs: Mapping[str, Any],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor | None, Any, Any]:
+        """Predicts as `Trainer` does. For `ErrorRates`, returns labels as predictions, and groups with the labels."""
+        inputs = dict(self._prepare_inputs(inputs))
+        groups = inputs.pop(self.group_column, None)
+        loss, predictions, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys, **kwargs)
+        if prediction_loss_only or labels is None or not isinstance(self.compute_metrics, ErrorRates):
+            return loss, predictions, labels
+        if groups is None:
+            raise ValueError(
+                f"`compute_metrics=ErrorRates(…)` needs {self.group_column!r} of every item of `eval_dataset`; the "
+                f"batch has {', '.join(inputs)}."
+            )
+        if not self._has_decoder:
+            logits = predictions[0] if isinstance(predictions, tuple) else predictions
+            predictions = decode_greedily(logits, self.num_frames(inputs), self._blank)
+        return loss, predictions, (labels, groups)
+
+    def _add_to_log(self, losses: Tensor, groups: Tensor) -> None:
+        is_counted = ~losses.isposinf()
+        terms = torch.stack([losses.where(is_counted, 0.0), is_counted]).to(self._sums)
+        self._sums.index_add_(1, groups.to(self._sums.device, torch.int64), terms)
+
+    @property
+    def _has_decoder(self) -> bool:
+        return getattr(getattr(self.model, "config", None), "is_encoder_decoder", False)
+
+    @property
+    def _blank(self) -> int:
+        return self.model.config.pad_token_id  # in all CTC models of transformers
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()
+        if self.group_column not in self._signature_columns:
+            self._signature_columns.append(self.group_column)  # otherwise it would be removed as unused
+
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        if self.args.should_save:
+            folder = Path(self._get_output_dir(trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            save_state(folder, self.objective, self.batch_sampler, self.state.epoch)
+        super()._save_checkpoint(model, trial)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        self.accelerator.wait_for_everyone()  # the next file marks the checkpoint as complete for all processes
+
+
+class RobustSeq2SeqTrainer(RobustTrainer, Seq2SeqTrainer):
+    """`RobustTrainer` for models that generate text, such as Whisper.
+
+    With `predict_with_generate=True`, `eval_loss` is the model's own: a mean over tokens.
+    """
+
+
+def _mean_loss(losses: Tensor) -> Tensor:
+    is_counted = ~losses.isposinf()  # a NaN loss must be visible in the mean
+    if not is_counted.any():
+        warnings.warn("A batch of `eval_dataset` has no transcript that fits its audio; it counts as 0.", stacklevel=3)
+    return losses.where(is_counted, 0.0).sum() / is_counted.sum().clamp(min=1)

@@ -1,0 +1,103 @@
+"""Length-matched batches from an eager CutSet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from lhotse import CutSet
+from lhotse.cut import Cut
+from lhotse.dataset.sampling.base import CutSampler
+
+from ...sampling.packed_batches import Seconds
+from ...sampling.samplers import LengthMatchedBatchSampler
+from .base import GroupOf, ResumableCutSampler, group_numbers, language_of
+
+
+class LengthMatchedCutSampler(ResumableCutSampler):
+    """CutSets of one group each, with total durations close to `batch_duration`, from an eager CutSet.
+
+    The batches are those of `ctcdro.LengthMatchedBatchSampler`, in its order, with the same guarantees.
+
+    Args:
+        cuts: an eager CutSet, or a list of cuts.
+        batch_duration: seconds of speech per batch, summed over its cuts.
+        balance: exponent of a group's share of the batches: 0 gives every group the same share; 1 shares in proportion
+            to audio and yields every cut exactly once per epoch.
+        group_names: the groups, in the order of their numbers; by default those of the cuts, sorted.
+        group_of: returns the name of a cut's group; by default the language of its first supervision.
+        seed: seed of the shuffling.
+        rank, world_size: this process and the number of processes; by default those that lhotse detects.
+
+    Example:
+        >>> from lhotse.testing.dummies import dummy_cut
+        >>> cuts = [dummy_cut(number, duration=seconds) for number, seconds in enumerate([4.0, 6.0, 5.0, 5.0])]
+        >>> sampler = LengthMatchedCutSampler(cuts, batch_duration=10.0, group_of=lambda cut: "pol")
+        >>> sorted(sorted(cut.duration for cut in batch) for batch in sampler)
+        [[4.0, 6.0], [5.0, 5.0]]
+    """
+
+    def __init__(
+        self,
+        cuts: CutSet | Sequence[Cut],
+        batch_duration: Seconds = 50.0,
+        balance: float = 0.0,
+        *,
+        group_names: Sequence[str] | None = None,
+        group_of: GroupOf = language_of,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        if (isinstance(cuts, CutSet) and cuts.is_lazy) or not hasattr(cuts, "__len__"):
+            raise ValueError(
+                "`cuts` must be an eager CutSet or a list, because whole epochs are planned; got a lazy one. Call "
+                "`cuts.to_eager()` if it fits into memory, or use `LengthMatchedStreamSampler`."
+            )
+        super().__init__(batch_duration, group_of, seed, rank, world_size)
+        self.cuts = cuts
+        self.balance = balance
+        self._given_names = group_names
+        self._make_plan()
+
+    def __len__(self) -> int:
+        """Batches in a whole epoch on this rank."""
+        return -(-self._planned.num_batches // self.world_size)
+
+    def filter(self, predicate: Callable[[Cut], bool]) -> CutSampler:
+        super().filter(predicate)
+        self._make_plan()
+        return self
+
+    def _make_plan(self) -> None:
+        self._kept = [cut for cut in self.cuts if self._filter_fn(cut)]
+        if not self._kept:
+            raise ValueError(f"`cuts` must have one cut or more; none of {len(self.cuts):,} is left.")
+        self.num_cuts = len(self._kept)
+        self.group_names = list(self._given_names or sorted({self.group_of(cut) for cut in self._kept}))
+        self._planned = LengthMatchedBatchSampler(
+            [cut.duration for cut in self._kept],
+            group_numbers(self._kept, self.group_names, self.group_of),
+            self.batch_duration,
+            balance=self.balance,
+            seed=self.seed,
+            rank=0,
+            world_size=1,
+        )
+
+    def _epoch_batches(self, start: int) -> Iterator[list[Cut]]:
+        worker = torch.utils.data.get_worker_info()
+        if worker is not None and worker.num_workers > 1:
+            raise ValueError(
+                f"`num_workers` is {worker.num_workers}, and each worker of an `IterableDatasetWrapper` would give all "
+                "batches. Give this sampler to the loader, `DataLoader(dataset, sampler=sampler, batch_size=None)`."
+            )
+        plan = self._planned.plan(self.epoch)
+        num_turns = -(-max(0, len(plan) - start) // self.world_size)
+        for number in range(start, start + num_turns * self.world_size):
+            yield [self._kept[index] for index in plan[number % len(plan)]]
+
+    def _settings(self) -> dict[str, Any]:
+        state = self._planned.state_dict()
+        return {"group_names": self.group_names, "cuts": state["data"], **state["options"]}

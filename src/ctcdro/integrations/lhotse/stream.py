@@ -1,0 +1,133 @@
+"""Length-matched batches from a stream of cuts, such as a lazy CutSet or Shar."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle, islice
+from typing import Any
+
+from lhotse.cut import Cut
+from lhotse.shar.readers.lazy import LazySharIterator
+
+from ...sampling.packed_batches import Seconds
+from ...sampling.streaming import GroupBuffer, StreamBatches, StreamPosition
+from .base import GroupOf, ResumableCutSampler, language_of
+
+
+class LengthMatchedStreamSampler(ResumableCutSampler):
+    """CutSets of one group each, with total durations close to `batch_duration`, from a stream of any length.
+
+    The buffer holds at most `buffer_size` cuts. A batch is a random cut of its group and those nearest to it in length
+    that fill the batch. Every cut occurs exactly once per epoch. Groups take turns: every round has one batch of each,
+    in random order; a group that is n times as rare in the stream as another has one in every n-th round. When the
+    buffer is full and has less than a few batches of a group, rounds continue without that group until it has enough,
+    or until the stream ends. So memory is bounded for any stream.
+
+    For equal shares of unequal groups, mix repeated streams: `CutSet.mux(*(cuts.repeat() for cuts in cuts_of_groups))`.
+
+    Args:
+        cuts: a lazy CutSet, or another iterable of cuts. Each iteration (of an epoch) must yield the same cuts.
+        group_names: the groups, in the order of their numbers; a cut of another group is an error.
+        batch_duration: seconds of speech per batch, summed over its cuts.
+        buffer_size: maximum number of cuts in the buffer. More cuts mean better matches, less padding and better
+            shuffling. With Shar, cuts carry their audio.
+        group_of, seed, rank, world_size: as for `LengthMatchedCutSampler`. Each rank reads the whole stream, as with
+            lhotse's samplers.
+
+    Example:
+        >>> from lhotse import CutSet
+        >>> from lhotse.testing.dummies import dummy_cut
+        >>> cuts = CutSet.from_cuts(dummy_cut(number, duration=1.0 + number % 5) for number in range(60))
+        >>> sampler = LengthMatchedStreamSampler(cuts, ["pol"], batch_duration=20.0, group_of=lambda cut: "pol")
+        >>> [sum(cut.duration for cut in batch) for batch in sampler]
+        [20.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0]
+    """
+
+    def __init__(
+        self,
+        cuts: Iterable[Cut],
+        group_names: Sequence[str],
+        batch_duration: Seconds = 50.0,
+        buffer_size: int = 10_000,
+        *,
+        group_of: GroupOf = language_of,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        if isinstance(cuts, Iterator):
+            raise ValueError(
+                "`cuts` must yield the cuts again in each iteration; an iterator or generator yields them once. Pass "
+                "the CutSet itself, or an object whose `__iter__` starts again."
+            )
+        if isinstance(group_names, str) or not group_names or len(set(group_names)) != len(group_names):
+            raise ValueError(f"`group_names` must be different names, one or more; got {group_names!r}.")
+        if not isinstance(buffer_size, int) or buffer_size < 1:
+            raise ValueError(f"`buffer_size` must be a whole number of cuts, at least 1; got {buffer_size!r}.")
+        super().__init__(batch_duration, group_of, seed, rank, world_size)
+        self.cuts = cuts
+        self.group_names = list(group_names)
+        self.buffer_size = buffer_size
+        self._rounds: StreamBatches | None = None
+        self._expected: StreamPosition | None = None
+
+    def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
+        """Also holds how much of the stream was read, to recognize the stream when resuming."""
+        read = self._expected if self._resume_at is not None else self._rounds and self._rounds.read
+        return {**super().state_dict(num_taken), "read": tuple(read or StreamPosition())}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Resumes from a state: the next iteration yields the rest of its epoch.
+
+        The stream is read again up to that position, and its batches are chosen again, but not created. Where reading
+        only means parsing a manifest, that takes two to three times as long as reading.
+
+        Raises:
+            ValueError: if the state belongs to other options. If the stream is another one, the next iteration raises,
+                at the latest where the earlier one had been read to.
+        """
+        super().load_state_dict(state_dict)
+        self._expected = StreamPosition(*state_dict["read"])
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "group_names": self.group_names,
+            "batch_duration": self.batch_duration,
+            "buffer_size": self.buffer_size,
+        }
+
+    def _epoch_batches(self, start: int) -> Iterator[list[Cut]]:
+        for shar in _shar_iterators(self.cuts):
+            shar.epoch = self.epoch  # Shar counts its own iterations, from 0 in each new process
+        expected, self._expected = self._expected if start else None, None
+        self._rounds = StreamBatches(
+            filter(self._filter_fn, self.cuts),
+            {name: GroupBuffer() for name in self.group_names},
+            self.group_of,
+            self.batch_duration,
+            self.buffer_size,
+            (self.seed, self.epoch),
+            expected,
+        )
+        num_batches, latest = 0, deque[list[Cut]](maxlen=self.world_size)
+        for batch in self._rounds:
+            num_batches += 1
+            latest.append(batch)
+            if num_batches > start:
+                yield batch
+        if num_batches > start:
+            # Ranks stay in step: some repeat the batches of the previous turn.
+            yield from islice(cycle(latest), -(num_batches - start) % self.world_size)
+
+
+def _shar_iterators(source: Any) -> Iterator[LazySharIterator]:
+    """The Shar iterators that a lazy CutSet reads from."""
+    if isinstance(source, LazySharIterator):
+        yield source
+    elif type(source).__module__.startswith("lhotse."):
+        # Attribute names of a CutSet, lhotse 1 and lhotse 2.
+        single = [getattr(source, name, None) for name in ("data", "iterator", "source")]
+        for inner in (*single, *getattr(source, "iterators", []), *getattr(source, "sources", [])):
+            yield from _shar_iterators(inner)
