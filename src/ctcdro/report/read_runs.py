@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ..prepare.statistics import Statistics, by_language
+from ..prepare.statistics import Statistics, statistics_by_language
 from ..runs.config import Config, read_config
 from ..runs.folder import ResultName, RunFolder, is_number, read_about
 from ..scoring.scores import Counts, Scores, count, read_scores
@@ -253,7 +253,7 @@ def read_dataset(path: PathLike, split: str) -> Dataset:
         path=folder,
         is_synthetic=_reader(folder) == "synthetic" or "synthetic" in corpora,
         durations=dict(sorted(durations.items())),
-        statistics=by_language(train),
+        statistics=statistics_by_language(train),
         # Decoding uses the index of an utterance without an id.
         utterances={utterance.id or str(index): utterance for index, utterance in enumerate(tested)},
         set_name=find_set(frozenset((utterance.lang, utterance.corpus) for utterance in train)),
