@@ -5,7 +5,7 @@ import pytest
 import torch
 import transformers
 
-from ctcdro.models.log_mel import KaldiFbank, WhisperLogMel, normalized_audio
+from ctcdro.models.log_mel import KaldiFbank, WhisperLogMel, mel_filters, normalized_audio
 
 LENGTHS = [16_000, 7_777, 400 + 160, 12_345, 9_120, 9_280]
 
@@ -77,3 +77,19 @@ def test_features_are_the_same_alone_and_in_a_batch(make, batch):
         alone = features(batch[0][row : row + 1, :length], torch.tensor([length]))[0]
         torch.testing.assert_close(together[row, : len(alone)], alone, rtol=1e-4, atol=1e-4)
         assert (together[row, len(alone) :] == 0).all()
+
+
+def test_filters_overlap_by_half_and_leave_no_gap():
+    filters = mel_filters(80, fft=8_192)
+    assert filters.shape == (4_097, 80)
+    assert (filters >= 0).all()
+    assert filters.max(0).values.min() > 0.9
+    frequency = torch.linspace(0, 8_000, 4_097)
+    peaks = frequency[filters.argmax(0)]
+    assert (peaks.diff() > 0).all()
+    between = (frequency > peaks[0]) & (frequency < peaks[-1])
+    assert filters.sum(1)[between].allclose(torch.ones(()), atol=0.05)
+
+
+def test_every_filter_hears_something():
+    assert (mel_filters(80).sum(0) > 0).all()

@@ -170,13 +170,15 @@ def test_a_thousand_groups_are_planned():
     assert sampler.num_groups == 1000
 
 
-def test_settings_of_samplers_may_be_numbers_of_numpy():
+def test_settings_may_be_numbers_of_numpy_and_a_batch_needs_an_utterance():
     durations, groups = like_set_1(60, seed=1)
     matched = LengthMatchedBatchSampler(durations, groups, np.float32(20), balance=np.float64(0.5))
     assert list(matched) == list(LengthMatchedBatchSampler(durations, groups, 20.0, balance=0.5))
     assert list(SimilarLengthBatchSampler(durations, np.int64(4))) == list(SimilarLengthBatchSampler(durations, 4))
     with pytest.raises(ValueError, match="`batch_size` must be a whole number, at least 1 utterance; got True"):
         SimilarLengthBatchSampler(durations, True)
+    with pytest.raises(ValueError, match="`batch_size` must be a whole number, at least 1 utterance; got 0"):
+        GroupUniformBatchSampler([1, 2, 0], batch_size=0)
 
 
 def test_arrays_tensors_and_lists_give_the_same_batches():
@@ -242,8 +244,3 @@ def test_group_uniform_batches_draw_every_group_alike_and_every_utterance_of_a_g
     visits = np.bincount(drawn, minlength=len(groups))[groups == 2]
     assert visits.mean() == pytest.approx(37, rel=0.1)
     assert visits.min() > 10
-
-
-def test_a_batch_size_below_one_is_refused():
-    with pytest.raises(ValueError, match="`batch_size` must be a whole number, at least 1 utterance; got 0"):
-        GroupUniformBatchSampler([1, 2, 0], batch_size=0)
