@@ -42,7 +42,7 @@ def test_ids_that_differ_in_what_file_names_cannot_have_stay_two_files(tmp_path)
     assert len(list(tmp_path.rglob("*.flac"))) == 4, "nothing is written outside"
 
 
-def test_an_id_that_comes_twice_keeps_its_own_audio(tmp_path):
+def test_a_duplicate_id_keeps_the_audio_of_the_first(tmp_path):
     spoken = [Spoken("train", "ces", "x", "sto", seconds=1.0), Spoken("train", "ces", "x", "dvě stě", seconds=2.0)]
     HuggingFace().write(tmp_path / "hub", spoken)
     done = prepare(read_huggingface(str(tmp_path / "hub"), tmp_path / "out", Columns(id="key")), tmp_path / "out", {})
