@@ -173,7 +173,7 @@ def test_ctc_needs_a_frame_for_each_label_and_one_between_equal_ones(tmp_path, t
     assert any(kind == "transcript too long for CTC" for kind, _, _ in found(folder, frame_rate=10.0)) is not fits
 
 
-def test_groups_of_other_fields_must_be_told_and_be_in_training(tmp_path):
+def test_groups_of_other_fields_must_be_given_and_be_in_training(tmp_path):
     train = [record("t1", corpus="cv"), record("t2")]
     folder = dataset(tmp_path, train, [record("d1", corpus="cv"), record("d2", corpus="x")])
     faults = {one for one in found(folder, group_by="lang, corpus") if one[0] == "no group"}
@@ -240,7 +240,7 @@ def test_a_line_that_is_not_text_does_not_end_the_check(tmp_path):
         check_dataset(folder)
 
 
-def test_an_empty_split_is_told(tmp_path):
+def test_an_empty_split_is_reported(tmp_path):
     folder = dataset(tmp_path, [record("t1")])
     (folder / "dev.jsonl").write_text("")
     assert ("no dev data", "warning", "dev.jsonl") in found(folder)
@@ -275,7 +275,7 @@ def test_rates_and_durations_must_be_positive_and_finite(tmp_path, name):
             check_dataset(dataset(tmp_path, **VALID), **{name: value})
 
 
-def test_a_folder_without_dataset_is_refused(tmp_path):
+def test_a_folder_without_dataset_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"no train\.jsonl in it"):
         check_dataset(tmp_path)
     (tmp_path / "train.jsonl").write_text("")
@@ -354,11 +354,11 @@ def test_a_fault_of_every_line_is_counted_and_the_first_are_kept(tmp_path):
         f"{tmp_path / 'train.jsonl'}:2",
         f"{tmp_path / 'train.jsonl'}:4",
     ]
-    told = json.loads(report.to_json())
-    assert (told["errors"], told["warnings"]) == (report.num_errors, report.num_warnings)
-    assert told["errors"] + told["warnings"] == sum(report.counts.values()) == sum(told["counts"].values())
-    assert told["counts"]["empty transcript"] == 2 * (MAX_KEPT + 5)
-    assert len(told["findings"]) == sum(kept.values())
+    reported = json.loads(report.to_json())
+    assert (reported["errors"], reported["warnings"]) == (report.num_errors, report.num_warnings)
+    assert reported["errors"] + reported["warnings"] == sum(report.counts.values()) == sum(reported["counts"].values())
+    assert reported["counts"]["empty transcript"] == 2 * (MAX_KEPT + 5)
+    assert len(reported["findings"]) == sum(kept.values())
 
 
 def test_headers_of_files_with_several_utterances_are_read_once(tmp_path, monkeypatch):
@@ -369,7 +369,7 @@ def test_headers_of_files_with_several_utterances_are_read_once(tmp_path, monkey
     assert Counter(os.path.basename(path) for path in opened) == {"a.wav": 1, "b.wav": 1}
 
 
-def test_a_manifest_that_changes_meanwhile_is_refused(tmp_path):
+def test_a_manifest_that_changes_meanwhile_is_rejected(tmp_path):
     folder = dataset(tmp_path, [record("t1")], [record("d1")])
 
     def track(sequence, description, total=None):

@@ -42,11 +42,11 @@ def is_read_or_named(path):
         try:
             assert np.isfinite(call(path)).all()
         except AudioError as error:
-            told = str(error)
+            reported = str(error)
         else:
             continue
-        assert told.startswith(f"{path}: ")
-        assert "\n" not in told
+        assert reported.startswith(f"{path}: ")
+        assert "\n" not in reported
 
 
 WORDS = st.sampled_from([0, 1, 2, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 16_000, 1_000_000])

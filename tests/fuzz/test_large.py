@@ -72,7 +72,7 @@ def test_profiles_take_linear_time():
         assert time.process_time() - start < 30  # quadratic time would be days
 
 
-def test_texts_too_long_to_count_edits_of_are_refused(tmp_path):
+def test_texts_too_long_to_count_edits_of_are_rejected(tmp_path):
     record = {"id": "a", "lang": "ces", "text": "a", "hyp_lang": None, "hyp_text": "a" * (MOST_CHARACTERS + 1)}
     (tmp_path / "predictions.jsonl").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"predictions\.jsonl:1: `hyp_text` must have at most 200,000 characters"):

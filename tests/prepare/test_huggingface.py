@@ -42,7 +42,7 @@ def test_ids_that_differ_in_what_file_names_cannot_have_stay_two_files(tmp_path)
     assert len(list(tmp_path.rglob("*.flac"))) == 4, "nothing is written outside"
 
 
-def test_an_id_that_comes_twice_keeps_its_own_audio(tmp_path):
+def test_a_duplicate_id_keeps_the_audio_of_the_first(tmp_path):
     spoken = [Spoken("train", "ces", "x", "sto", seconds=1.0), Spoken("train", "ces", "x", "dvě stě", seconds=2.0)]
     HuggingFace().write(tmp_path / "hub", spoken)
     done = prepare(read_huggingface(str(tmp_path / "hub"), tmp_path / "out", Columns(id="key")), tmp_path / "out", {})
@@ -80,10 +80,17 @@ def test_a_dataset_without_splits_is_for_training(tmp_path):
     assert [one.split for one in read_huggingface(str(tmp_path / "hub"), tmp_path / "out")] == ["train"]
 
 
-def test_texts_that_are_none_are_left_out(tmp_path):
-    save_rows(tmp_path / "hub", [{"audio": noise(0), "text": 7, "language": "ces"}])
-    [dropped] = read_huggingface(str(tmp_path / "hub"), tmp_path / "out")
-    assert dropped.reason == "malformed line"
+def test_rows_without_text_language_or_audio_are_dropped(tmp_path):
+    rows = [{"audio": noise(0), "text": 7, "language": "ces"}, {"audio": noise(0), "text": 7, "language": ""}]
+    save_rows(tmp_path / "hub", rows)
+    found = list(read_huggingface(str(tmp_path / "hub"), tmp_path / "out"))
+    assert [(one.reason, one.detail) for one in found] == [
+        ("malformed line", "no text: 7"),
+        ("malformed line", "no language: ''"),
+    ]
+    save_rows(tmp_path / "silent", [{"audio": None, "text": "ahoj", "language": "ces"}])
+    [dropped] = read_huggingface(str(tmp_path / "silent"), tmp_path / "out")
+    assert (dropped.reason, dropped.where) == ("missing audio", f"{tmp_path / 'silent'}[train]:0")
 
 
 def noise(seed):

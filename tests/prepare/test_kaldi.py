@@ -1,4 +1,4 @@
-"""Kaldi folders: segments, languages, and what is refused in wav.scp."""
+"""Kaldi folders: segments, languages, and what is rejected in wav.scp."""
 
 import pytest
 from layouts import write_audio, write_lines
@@ -63,13 +63,13 @@ def test_an_utterance_without_language_is_named_with_what_to_do(tmp_path):
         list(read_kaldi({"train": [tmp_path]}))
 
 
-def test_recordings_without_transcript_are_told(tmp_path):
+def test_recordings_without_transcript_are_reported(tmp_path):
     write(tmp_path, wav_scp=["u1 a.wav", "u2 a.wav"], text=["u1 ahoj"])
     done = prepare(read_kaldi({"train": [tmp_path]}, lang="ces"), tmp_path / "out", {})
     assert [(one.id, one.reason) for one in done.dropped] == [("u2", "no transcript")]
 
 
-def test_paths_are_found_beside_the_list_or_from_the_working_directory(tmp_path, monkeypatch):
+def test_paths_are_relative_to_the_list_or_the_working_directory(tmp_path, monkeypatch):
     write(tmp_path / "data", wav_scp=["u1 a.wav", "u2 other/with space.wav"], text=["u1 ahoj", "u2 ahoj"])
     write_audio(tmp_path / "other" / "with space.wav", 1.0)
     monkeypatch.chdir(tmp_path)
@@ -78,7 +78,7 @@ def test_paths_are_found_beside_the_list_or_from_the_working_directory(tmp_path,
 
 
 @pytest.mark.parametrize("missing", ["wav.scp", "text"])
-def test_a_folder_that_is_none_of_kaldis_is_refused(tmp_path, missing):
+def test_a_folder_that_is_no_kaldi_data_folder_is_rejected(tmp_path, missing):
     write(tmp_path, wav_scp=["u1 a.wav"], text=["u1 ahoj"])
     (tmp_path / missing).unlink()
     with pytest.raises(ValueError, match=rf"{missing}: no such file"):

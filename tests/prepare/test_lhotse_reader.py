@@ -43,7 +43,7 @@ def test_audio_that_is_not_a_file_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize("change", [{"transforms": [{"name": "Speed"}]}, {"channels": [0, 1]}])
-def test_recordings_that_would_be_read_otherwise_are_left_out(tmp_path, change):
+def test_recordings_with_transforms_or_channels_are_dropped(tmp_path, change):
     recording = lhotse_recording("a.wav", ONE)
     recording["sources"][0] |= {key: value for key, value in change.items() if key == "channels"}
     recording |= {key: value for key, value in change.items() if key == "transforms"}
@@ -52,7 +52,7 @@ def test_recordings_that_would_be_read_otherwise_are_left_out(tmp_path, change):
     assert [(one.id, one.reason) for one in done.dropped] == [("u1", "unusable recording")]
 
 
-def test_cuts_without_recording_or_supervision_are_left_out_and_named(tmp_path):
+def test_cuts_without_recording_or_supervision_are_dropped_and_named(tmp_path):
     mixed = {"id": "mixed", "tracks": [], "type": "MixedCut"}
     late = lhotse_supervision(ONE) | {"id": "u3", "start": -2.0}
     silent = lhotse_supervision(ONE) | {"id": "u4", "language": None}

@@ -84,7 +84,7 @@ def test_malformed_pairs_are_rejected():
             parse_pairs(text)
 
 
-def test_two_corpora_of_one_language_are_both_read_and_told_apart(tmp_path):
+def test_two_corpora_of_one_language_are_both_read_and_distinguished(tmp_path):
     write(tmp_path, ("ces", CV, ["cv_ces_1"]), ("ces", FLEURS, ["fleurs_ces_1", "fleurs_ces_2"]))
     done = prepare(read_ml_superb(tmp_path, parse_pairs(f"ces:{CV},ces:{FLEURS}")), tmp_path / "out", {})
     assert [one.corpus for one in done.manifests["train"]] == [CV, FLEURS, FLEURS]
@@ -114,7 +114,7 @@ def test_of_reserved_languages_the_chosen_utterances_are_for_training(tmp_path, 
     assert {one.split for one in found} >= {"dev", "test"}
 
 
-def test_long_utterances_are_left_out_of_training_and_dev_but_not_of_test(tmp_path):
+def test_long_utterances_are_dropped_from_training_and_dev_but_not_from_test(tmp_path):
     spoken = [Spoken(split, "ces", f"cv_ces_{split}", "ahoj", seconds=20.5) for split in SPLITS]
     spoken += [Spoken("train", "ces", "cv_ces_short", "ahoj", seconds=20.0)]
     MLSuperb().write(tmp_path, spoken)

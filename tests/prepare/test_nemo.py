@@ -46,6 +46,6 @@ def test_malformed_lines_are_dropped_and_named(tmp_path):
     assert all(expected in one.detail for expected, one in zip(malformed, done.dropped, strict=True))
 
 
-def test_manifests_of_archives_are_refused(tmp_path):
+def test_manifests_of_archives_are_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"train\.json:1: the audio is in archives"):
         prepared(tmp_path, {"audio_filepath": "a.wav", "text": "a", "lang": "ces", "shard_id": 0})

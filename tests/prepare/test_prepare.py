@@ -54,26 +54,26 @@ def test_the_order_is_that_of_the_corpus_with_any_number_of_threads(tmp_path):
     assert [utterance.id for utterance in many.manifests["train"]] == [str(number) for number in range(100)]
 
 
-def test_progress_is_told(tmp_path):
-    told = []
+def test_progress_is_reported(tmp_path):
+    reported = []
 
     def track(sequence, description, total=None):
-        told.append((description, total))
+        reported.append((description, total))
         return sequence
 
     write_audio(tmp_path / "1.wav", 1.0)
     prepare([listed(tmp_path, 1)], tmp_path / "out", {}, track=track)
-    assert told == [("reading audio headers", None)]  # of how many is not known before all are listed
+    assert reported == [("reading audio headers", None)]  # of how many is not known before all are listed
 
 
-def test_what_leaves_nothing_for_training_says_what_became_of_it(tmp_path):
+def test_a_corpus_without_training_data_is_rejected_with_the_reason(tmp_path):
     with pytest.raises(ValueError, match=r"no training data\. The reader found none"):
         prepare([], tmp_path / "out", {})
     with pytest.raises(ValueError, match=r"1 entries were dropped, the first at list:1: missing audio: .*no such file"):
         prepare([listed(tmp_path, 1)], tmp_path / "out", {})
 
 
-def test_unreadable_audio_is_told_from_missing_audio(tmp_path):
+def test_unreadable_and_missing_audio_are_distinguished(tmp_path):
     write_audio(tmp_path / "1.wav", 1.0)
     (tmp_path / "2.wav").write_text("no audio")
     done = prepare([listed(tmp_path, number) for number in (1, 2, 3)], tmp_path / "out", {})
@@ -112,7 +112,7 @@ def test_what_is_there_stays_until_all_is_read(tmp_path):
     ]
 
 
-def test_a_line_that_was_left_out_does_not_take_the_id_of_a_good_one(tmp_path):
+def test_a_dropped_entry_does_not_take_the_id_of_a_good_one(tmp_path):
     write_audio(tmp_path / "2.wav", 1.0)
     done = prepare([listed(tmp_path, 1, id="a"), listed(tmp_path, 2, id="a")], tmp_path / "out", {})
     assert [one.reason for one in done.dropped] == ["missing audio"]
@@ -192,7 +192,7 @@ def corpus(tmp_path_factory):
     for seconds in (1, 2):
         write_audio(folder / f"{seconds}.wav", float(seconds))
     (folder / "text.wav").write_text("no audio")
-    (folder / "beside").mkdir()
+    (folder / "expected").mkdir()
     return folder
 
 
@@ -231,8 +231,8 @@ def test_what_is_written_as_it_comes_is_what_is_written_at_once(corpus, items):
     for split, utterances in kept.items():
         path = corpus / "out" / f"{split}.jsonl"
         if utterances:
-            Manifest(utterances).write(corpus / "beside" / "expected.jsonl")
-            assert path.read_bytes() == (corpus / "beside" / "expected.jsonl").read_bytes()
+            Manifest(utterances).write(corpus / "expected" / "expected.jsonl")
+            assert path.read_bytes() == (corpus / "expected" / "expected.jsonl").read_bytes()
             assert done.statistics[split] == statistics_by_language(utterances)
             assert list(done.manifests[split]) == utterances
         else:
@@ -250,7 +250,7 @@ def test_headers_are_read_once_a_file(tmp_path, monkeypatch):
     assert len(opened) == 2
 
 
-def test_of_what_is_left_out_the_first_are_kept_and_all_are_counted(tmp_path):
+def test_the_first_dropped_entries_are_kept_and_all_are_counted(tmp_path):
     write_audio(tmp_path / "1.wav", 1.0)
     faults = (Dropped("train", "ces", f"list:{n}", "malformed line", "no text") for n in range(MAX_DROPPED_KEPT + 7))
     done = prepare([listed(tmp_path, 1), *faults], tmp_path / "out", {})
@@ -314,29 +314,29 @@ def test_a_line_takes_some_bytes(tmp_path):
     assert held(many) - held(few) < 250 * (many - few)
 
 
-def test_of_two_processes_that_prepare_one_folder_one_is_refused_and_no_split_is_lost(tmp_path):
+def test_of_two_processes_that_prepare_one_folder_one_is_rejected_and_no_split_is_lost(tmp_path):
     """With other splits and options each, as two commands that were given by mistake."""
     processes = multiprocessing.get_context("fork")
     for number in range(3):
         write_audio(tmp_path / f"{number}.wav", 1.0)
     for attempt in range(20):
-        out, start, told = tmp_path / f"out{attempt}", processes.Barrier(2), processes.SimpleQueue()
+        out, start, reported = tmp_path / f"out{attempt}", processes.Barrier(2), processes.SimpleQueue()
 
-        def work(other, out=out, start=start, told=told):
+        def work(other, out=out, start=start, reported=reported):
             items = [listed(tmp_path, 0), *(listed(tmp_path, n % 3, split=other) for n in range(50))]
             start.wait()
             try:
                 prepare(items, out, {"other": other}, profile="none")
-                told.put((other, "done"))
+                reported.put((other, "done"))
             except (ValueError, OSError) as error:
-                told.put((other, str(error)))
+                reported.put((other, str(error)))
 
         both = [processes.Process(target=work, args=(other,)) for other in ("dev", "test")]
         for process in both:
             process.start()
         for process in both:
             process.join()
-        ends = dict(told.get() for _ in both)
+        ends = dict(reported.get() for _ in both)
         [winner] = [other for other, end in ends.items() if end == "done"]
         [refused] = [end for end in ends.values() if end != "done"]
         assert "another process is writing to this folder" in refused or "was made with other options" in refused

@@ -47,7 +47,7 @@ def test_a_missing_table_is_named(layout, read, tmp_path):
         list(read(tmp_path))
 
 
-def test_a_table_of_other_columns_is_refused(tmp_path):
+def test_a_table_of_other_columns_is_rejected(tmp_path):
     write_lines(tmp_path / "cs" / "train.tsv", ["id\ttext", "1\tahoj"])
     with pytest.raises(ValueError, match=r"train\.tsv:2: expected columns `path` and `sentence`; got id, text"):
         list(read_common_voice(tmp_path))

@@ -228,7 +228,7 @@ def test_utterances_that_come_from_no_file_are_numbered():
         dataset[0]
 
 
-def test_arguments_that_do_not_fit_are_refused(corpus):
+def test_arguments_that_do_not_fit_are_rejected(corpus):
     with pytest.raises(ValueError, match='`on_fault` must be "stop" or "skip"; got \'ignore\''):
         SpeechDataset(corpus, on_fault="ignore")
     with pytest.raises(

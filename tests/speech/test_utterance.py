@@ -174,7 +174,7 @@ def test_spaces_around_the_fields_to_group_by_do_not_matter():
     assert manifest.groups("lang, corpus").names == ["ces/cv"]
 
 
-def test_names_that_would_run_together_are_refused():
+def test_names_that_would_run_together_are_rejected():
     manifest = Manifest([Utterance("a.wav", 1.0, "", "ces", corpus="a/b")])
     with pytest.raises(ValueError, match="`corpus` must have no '/', to group by it; got 'a/b'"):
         manifest.groups("lang,corpus")
@@ -203,6 +203,6 @@ def test_what_is_wrong_is_named_with_file_and_line(tmp_path, line, message):
         Manifest.read(path)
 
 
-def test_an_empty_manifest_is_refused(tmp_path):
+def test_an_empty_manifest_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"train\.jsonl: no utterances"):
         Manifest.read(write_lines(tmp_path / "train.jsonl", ""))

@@ -85,7 +85,7 @@ def test_an_unknown_language_is_named():
         (["ces"], "a\t", r"`characters` must be .*got '\\t'"),
     ],
 )
-def test_what_cannot_be_a_token_is_refused(languages, characters, message):
+def test_what_cannot_be_a_token_is_rejected(languages, characters, message):
     with pytest.raises(ValueError, match=message):
         Vocabulary(languages, characters)
 

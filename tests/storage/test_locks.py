@@ -65,7 +65,7 @@ def test_a_writer_that_waits_gets_the_folder_when_it_is_free(tmp_path):
     assert order == ["first", "second"]
 
 
-def test_a_lock_that_is_a_link_is_refused_and_its_target_is_not_touched(tmp_path):
+def test_a_lock_that_is_a_link_is_rejected_and_its_target_is_not_touched(tmp_path):
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "link").mkdir()
     (tmp_path / "link" / ".lock").symlink_to(tmp_path / "precious")

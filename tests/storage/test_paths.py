@@ -22,7 +22,7 @@ LEADS_OUT = ["../a.wav", "clips/..//../a.wav", ".."]
 
 @pytest.fixture
 def folder(tmp_path):
-    """A dataset folder beside a file that is none of its business."""
+    """A dataset folder next to a file that it must not name."""
     write_audio(tmp_path / "a.wav", 1.0)
     write_audio(tmp_path / "set" / "clips" / "a.wav", 1.0)
     return tmp_path / "set"
@@ -125,7 +125,7 @@ def test_what_is_empty(tmp_path):
     assert not is_empty(tmp_path)
 
 
-def test_links_are_refused_with_where_they_lead(tmp_path):
+def test_links_are_rejected_with_where_they_lead(tmp_path):
     (tmp_path / "checkpoints").symlink_to(tmp_path / "photos")
     with pytest.raises(ValueError, match=r"checkpoints is a symbolic link to .*photos"):
         refuse_link(tmp_path / "checkpoints")

@@ -144,7 +144,7 @@ def test_audio_that_a_power_cut_shortened_is_made_again(corpus, tmp_path):
     assert digests(tmp_path) == digests(corpus[0])
 
 
-def test_two_runs_in_one_folder_are_refused(tmp_path):
+def test_two_runs_in_one_folder_are_rejected(tmp_path):
     def track(iterable, description, total):
         with pytest.raises(ValueError, match="another process is writing to this folder"):
             make_corpus(tmp_path, SPECS)
@@ -158,7 +158,7 @@ def test_too_few_words_are_an_error_that_names_language_and_option(tmp_path):
         make_corpus(tmp_path, {"ces": replace(SMALL, num_words=2, duration=0.5, spread=0.0)})
 
 
-def test_languages_that_cannot_be_spoken_are_refused(tmp_path):
+def test_languages_that_cannot_be_spoken_are_rejected(tmp_path):
     with pytest.raises(ValueError, match="Cannot synthesize speech for 'tha'"):
         make_corpus(tmp_path, {"ces": SMALL, "tha": SMALL})
     with pytest.raises(ValueError, match="`specs` must have at least one language"):

@@ -54,7 +54,7 @@ def test_marks_of_vowels_are_kept():
     assert "என்று" in frequent_words("tam")
 
 
-def test_letters_that_case_folding_undoes_are_spelled_right_or_left_out():
+def test_letters_that_case_folding_undoes_are_spelled_right_or_skipped():
     assert "της" in frequent_words("ell")
     assert not any(word.endswith("σ") for word in frequent_words("ell"))
     assert not any("ss" in word for word in frequent_words("deu"))

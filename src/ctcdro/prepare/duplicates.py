@@ -34,5 +34,5 @@ class DuplicateKeys:
         """Adds a key."""
         (self._repeated if key in self._seen else self._seen).add(key)
 
-    def __contains__(self, key: bytes) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._repeated

@@ -74,30 +74,26 @@ def read_huggingface(
         remove_leftovers(Path(out, "audio", split))
         _check_columns(where, parts[source].column_names, columns)
         for number, row in _rows(parts[source], columns, split, lang, keep):
-            id = _id_of(row, number, columns)
-            language = lang or row[columns.language or ""]
+            place, id = f"{where}:{number}", _id_of(row, number, columns)
+            language, text = lang or row[columns.language or ""], row[columns.text]
             if not isinstance(language, str) or not language:
-                yield Dropped(split, "", f"{where}:{number}", "malformed line", f"no language: {language!r}", id)
-                continue
-            text = row[columns.text]
-            if not isinstance(text, str | None):
-                yield Dropped(split, language, f"{where}:{number}", "malformed line", f"no text: {text!r:.60}", id)
-                continue
-            audio = _store(row[columns.audio], Path(out, "audio", split), id)
-            if audio is None:
-                yield Dropped(split, language, f"{where}:{number}", "missing audio", "neither bytes nor a path", id)
-                continue
-            speaker = row[columns.speaker] if columns.speaker else None
-            yield CorpusEntry(
-                split=split,
-                audio=audio,
-                text=text or "",
-                lang=language,
-                where=f"{where}:{number}",
-                id=id,
-                corpus=str(row[columns.corpus]) if columns.corpus else corpus or Path(name).name,
-                speaker=str(speaker) if speaker is not None else None,
-            )
+                yield Dropped(split, "", place, "malformed line", f"no language: {language!r}", id)
+            elif not isinstance(text, str | None):
+                yield Dropped(split, language, place, "malformed line", f"no text: {text!r:.60}", id)
+            elif (audio := _store(row[columns.audio], Path(out, "audio", split), id)) is None:
+                yield Dropped(split, language, place, "missing audio", "neither bytes nor a path", id)
+            else:
+                speaker = row[columns.speaker] if columns.speaker else None
+                yield CorpusEntry(
+                    split=split,
+                    audio=audio,
+                    text=text or "",
+                    lang=language,
+                    where=place,
+                    id=id,
+                    corpus=str(row[columns.corpus]) if columns.corpus else corpus or Path(name).name,
+                    speaker=str(speaker) if speaker is not None else None,
+                )
 
 
 def _load(name: str, config: str | None) -> Any:
