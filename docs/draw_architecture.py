@@ -22,7 +22,7 @@ DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "src" / "ctcdro"
 DRAWING = DOCS / "assets" / "architecture.svg"
 
-BOX_WIDTH, BOX_HEIGHT, LANE_WIDTH, GAP, ROW_HEIGHT, MARGIN = 206, 84, 14, 22, 124, 16
+BOX_WIDTH, BOX_HEIGHT, LANE_WIDTH, GAP, ROW_HEIGHT, MARGIN = 220, 88, 10, 18, 126, 12
 CHARACTERS_PER_LINE = 34
 
 Graph = Mapping[str, set[str]]
@@ -191,12 +191,12 @@ def _arrow(points: list[tuple[float, float]]) -> str:
 def _box(folder: str, x: float, y: float) -> str:
     left, top = x - BOX_WIDTH / 2, y - BOX_HEIGHT / 2
     lines = "".join(
-        f'<text x="{left + 10:.1f}" y="{top + 37 + 13 * row:.1f}" font-size="11" fill="#37474f">{escape(line)}</text>'
+        f'<text x="{left + 10:.1f}" y="{top + 38 + 14 * row:.1f}" font-size="12" fill="#37474f">{escape(line)}</text>'
         for row, line in enumerate(description(folder))
     )
     return (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="6" fill="#eceff1" '
-        f'stroke="#546e7a"/><text x="{left + 10:.1f}" y="{top + 20:.1f}" font-size="14" font-weight="bold" '
+        f'stroke="#546e7a"/><text x="{left + 10:.1f}" y="{top + 20:.1f}" font-size="15" font-weight="bold" '
         f'fill="#102027">{folder}/</text>{lines}'
     )
 
