@@ -147,6 +147,6 @@ def test_runs_on_other_test_data_are_not_compared(runs, tmp_path):
 def test_means_and_deviations_are_over_runs(runs):
     method = make_study(runs).methods[0]
     rates = [run.scores.rates("cer")["bbb"] for run in method.runs]
-    found = method.rates("cer")["bbb"]
+    found = method.cer["bbb"]
     assert found.mean == pytest.approx(sum(rates) / 3)
     assert found.deviation == pytest.approx((sum((rate - found.mean) ** 2 for rate in rates) / 2) ** 0.5)

@@ -144,15 +144,14 @@ def cer_figure(
 ) -> ReportFigure:
     """CER of each language and method, the first method's worst language on top; with intervals, or with seeds."""
     has_seeds = any(len(method.runs) > 1 for method in methods)
-    first = methods[0].rates("cer")
-    languages = sorted(first, key=lambda language: -first[language].mean)
+    languages = sorted(methods[0].cer, key=lambda language: -methods[0].cer[language].mean)
     height = 0.84 / len(methods)
     worst = []
     with _style():
         figure = Figure((WIDTH, 0.9 + 0.13 * len(languages) * (len(methods) + 0.8) + 0.15 * len(methods)))
         axes = figure.add_subplot()
         for number, method in enumerate(methods):
-            means = [100 * method.rates("cer")[language].mean for language in languages]
+            means = [100 * method.cer[language].mean for language in languages]
             middle = np.arange(len(languages)) + (number + 0.5) * height - 0.42
             reach = None
             if not has_seeds:
@@ -176,9 +175,7 @@ def cer_figure(
                 axes.scatter(100 * seeds.ravel(), across, s=9, color="white", edgecolors=DARK, linewidths=0.6, zorder=3)
             worst += [f"{method.name}: {languages[int(np.argmax(means))]} {max(means):.1f}"] if means else []
         axes.set_yticks(np.arange(len(languages)), list(map(_shorten, languages)))
-        axes.set(xlabel="CER in percent", xlim=(0, None))
-        axes.invert_yaxis()
-        axes.margins(y=0.01)
+        axes.set(xlabel="CER in percent", xlim=(0, None), ylim=(max(1, len(languages)) - 0.5, -0.5))
         if len(methods) > 1:
             figure.legend(
                 loc="outside upper left", ncols=_num_legend_columns([method.name for method in methods], WIDTH)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,10 @@ class MethodRuns:
         """Mean and deviation of the figures of `Scores.summary`."""
         return over_runs([run.scores for run in self.runs])
 
-    def rates(self, rate: str) -> dict[str, RunMean]:
-        """Mean and deviation of a rate of each language."""
-        rates = [run.scores.rates(rate) for run in self.runs]
+    @cached_property
+    def cer(self) -> dict[str, RunMean]:
+        """Mean and deviation of the CER of each language."""
+        rates = [run.scores.rates("cer") for run in self.runs]
         means = {name: mean_over_runs([of_run.get(name) for of_run in rates]) for name in self.first.scores.languages}
         return {name: mean for name, mean in means.items() if mean is not None}
 

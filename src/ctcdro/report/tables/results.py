@@ -97,9 +97,8 @@ def cer_column(language: str) -> Column[MethodRuns]:
     """The CER of a language; the worst language of each method is marked."""
 
     def cell(method: MethodRuns) -> Cell:
-        rates = method.rates("cer")
-        worst = max((rate.mean for rate in rates.values()), default=None)
-        rate = rates.get(language)
+        worst = max((rate.mean for rate in method.cer.values()), default=None)
+        rate = method.cer.get(language)
         return mean_cell(rate, is_worst=rate is not None and rate.mean == worst)
 
     return Column(language, cell, "lower")
