@@ -39,6 +39,7 @@ from torch import Tensor, nn
 import ctcdro
 from ctcdro import LengthMatchedBatchSampler, Manifest, Utterance
 from ctcdro.models.recognizer import Recognizer, build
+from ctcdro.objectives.methods import METHODS
 from ctcdro.runs.config import Config, parse_config
 from ctcdro.speech.audio import SAMPLE_RATE
 from ctcdro.speech.batch import Batch, LoadedUtterance, Skipped, collate
@@ -330,9 +331,8 @@ def seconds_of_objective(config: Config, num_batches: int = 1200) -> tuple[float
     durations, groups = like_set_1(3600)
     sampler = LengthMatchedBatchSampler(durations, groups, 50.0)
     batches = [torch.as_tensor(groups[batch]) for batch in sampler.plan(0)]
-    one = config.objective
     objectives = (
-        ctcdro.ctc_dro(len(SET_1), step_size=one.step_size, smoothing=one.smoothing),
+        METHODS["ctc-dro"].create(len(SET_1), config.objective.settings),
         ctcdro.erm(len(SET_1)),
     )
     seconds = np.zeros((num_batches, 2))

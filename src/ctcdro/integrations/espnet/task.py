@@ -63,7 +63,7 @@ class CTCDROTask(ASRTask):
             objective = method.create(len(groups), settings, group_names=groups)
             options = {name: settings[name] for name in CTC_OPTIONS}
             make_robust(model, objective, Categories(settings["utt2category"]), **options)
-            if model.ctc_weight < 1 and "reduction" in method.settings and objective.reduction == "sum":
+            if model.ctc_weight < 1 and method.takes("reduction") and objective.reduction == "sum":
                 logging.warning(
                     f"`dro_reduction` is sum, and `ctc_weight` {model.ctc_weight}: the CTC loss is the sum over a "
                     "batch, that of the decoder the mean. Set dro_reduction: mean to keep ESPnet's proportion."
@@ -151,10 +151,11 @@ def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
     method = METHODS.get(settings.get("method", DEFAULTS["method"]))
     if method is None:
         raise ValueError(f"`dro_method` of ctc_conf must be one of {', '.join(METHODS)}; got {settings['method']!r}.")
-    if not set(method.tuned) <= settings.keys() <= {"method", *method.settings, *CTC_OPTIONS}:
+    taken = (*(setting.name for setting in method.settings), *CTC_OPTIONS)
+    if not set(method.tuned) <= settings.keys() <= {"method", *taken}:
         raise ValueError(
             f"`ctc_conf` with dro_method: {method.name} needs {_options(method.tuned)}; it takes "
-            f"{_options((*method.settings, *CTC_OPTIONS))}; got {', '.join(given)}. The number of groups comes from "
+            f"{_options(taken)}; got {', '.join(given)}. The number of groups comes from "
             "utt2category."
         )
     for name in method.tuned:
