@@ -51,7 +51,7 @@ def story(tmp_path_factory):
 
 def test_it_can_be_stopped_and_resumed(story):
     assert story.stopped.returncode == 130
-    assert "The same command goes on" in story.stopped.stderr
+    assert "Run the same command again to resume" in story.stopped.stderr
     assert 0 < story.num_files < len(list(story.folder.rglob("*.wav")))
     assert story.whole.exit_code == 0, story.whole.stderr
 

@@ -35,24 +35,7 @@ FOLDERS = [
 ]
 
 
-# Files that may be longer than the limit, with the reason.
 MAX_LINES = 320
-LONGER = {
-    "check/check": "being split",
-    "cli/prepare": "being split",
-    "integrations/espnet": "being split",
-    "integrations/hf_trainer": "being split",
-    "integrations/lhotse": "being split",
-    "integrations/speechbrain": "being split",
-    "models/encoders": "being split",
-    "models/recognizer": "being split",
-    "report/study": "being split",
-    "scoring/scores": "being split",
-    "scoring/significance": "being split",
-}
-
-# Classes that share a name until one of them is renamed.
-SAME_NAME = {"Profile", "Transcript", "Settings", "Recognized"}
 
 spec = importlib.util.spec_from_file_location("draw_architecture", PACKAGE.parents[1] / "docs/draw_architecture.py")
 graph = importlib.util.module_from_spec(spec)
@@ -96,8 +79,7 @@ def test_nothing_imports_the_integrations():
 
 def test_no_file_is_longer_than_the_limit():
     lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()}
-    assert {name: length for name, length in lengths.items() if length > MAX_LINES and name not in LONGER} == {}
-    assert [name for name in LONGER if lengths.get(name, 0) <= MAX_LINES] == [], "no longer exceptions"
+    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
 
 
 def test_no_class_name_is_defined_twice():
@@ -106,9 +88,7 @@ def test_no_class_name_is_defined_twice():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(name)
-    shared = {name: files for name, files in homes.items() if len(files) > 1}
-    assert {name: files for name, files in shared.items() if name not in SAME_NAME} == {}
-    assert SAME_NAME - set(shared) == set(), "no longer exceptions"
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
 
 
 def test_the_package_needs_torch_and_numpy_only():

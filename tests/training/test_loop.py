@@ -123,7 +123,7 @@ def test_a_run_of_another_configuration_is_not_gone_on_with(dataset, tmp_path):
 
 
 def test_a_mistake_at_the_first_start_can_be_corrected(dataset, tmp_path, uninterrupted):
-    with pytest.raises(ValueError, match=r"dataset: nowhere/train.jsonl is not there; `ctcdro prepare`"):
+    with pytest.raises(ValueError, match=r"dataset: nowhere/train\.jsonl does not exist; create a dataset"):
         train(config("nowhere"), tmp_path / "run")
     interrupted(config(dataset, "seed=1"), tmp_path / "run", step=1)
     train(config(dataset), tmp_path / "run")
@@ -131,12 +131,12 @@ def test_a_mistake_at_the_first_start_can_be_corrected(dataset, tmp_path, uninte
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_a_run_is_not_gone_on_with_on_other_data(tmp_path, split):
+def test_a_run_is_not_resumed_on_other_data(tmp_path, split):
     data = write_dataset(tmp_path / "data", num_train=8)
     interrupted(config(data), tmp_path / "run")
     manifest = data / f"{split}.jsonl"
     manifest.write_text(manifest.read_text().replace('"text": "a', '"text": "z'))
-    with pytest.raises(ValueError, match=rf"not what this run began with: .*{split}.jsonl"):
+    with pytest.raises(ValueError, match=rf"Cannot resume .*{split}\.jsonl changed since the run started"):
         train(config(data), tmp_path / "run")
 
 

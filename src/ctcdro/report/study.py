@@ -14,7 +14,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from ..objectives.methods import METHODS, all_settings
+from ..objectives.methods import METHODS
 from ..runs.parsing import by_key
 from ..scoring.seeds import RunMean, mean_over_runs, over_runs
 from .read_runs import Dataset, RunResult
@@ -172,8 +172,8 @@ def _count_seeds_once(name: str, runs: Sequence[RunResult]) -> MethodRuns:
 def flat_config(run: RunResult) -> dict[str, Any]:
     """The configuration of a run by keys, such as `objective.step_size`; settings that have no effect are None."""
     values = dict(by_key(run.config.model_dump(mode="json")))
-    unused = all_settings().keys() - run.config.objective.settings.keys()
-    values |= {f"objective.{name}": None for name in unused}
+    tuned = {name for method in METHODS.values() for name in method.tuned}  # others have their defaults if unused
+    values |= {f"objective.{name}": None for name in tuned - run.config.objective.settings.keys()}
     if run.config.batches.sampler == "length-matched":
         values["batches.batch_size"] = None
     return values

@@ -16,7 +16,7 @@ from espnet2.tasks.asr import ASRTask
 from espnet2.train.distributed_utils import DistributedOption
 from espnet2.utils.types import float_or_none, humanfriendly_parse_size_or_none, str_or_none
 
-from ...objectives.methods import METHODS
+from ...objectives.methods import METHODS, all_settings
 from ...sampling.samplers import LengthMatchedBatchSampler
 from ..checks import warn_of_clipping
 from .ctc import make_robust
@@ -28,7 +28,7 @@ NAME = "ctcdro"
 OPTION_PREFIX = "dro_"
 
 CTC_OPTIONS: dict[str, Any] = {"normalization": "none", "num_language_tokens": 0}
-DEFAULTS = {"method": "ctc-dro", "reduction": "sum", "signal": "loss_per_second", "warmup_batches": 0, **CTC_OPTIONS}
+DEFAULTS = {"method": "ctc-dro", **{name: setting.default for name, setting in all_settings().items()}, **CTC_OPTIONS}
 
 
 class CTCDROTask(ASRTask):
