@@ -18,7 +18,7 @@ import torch.distributed
 from torch.multiprocessing.spawn import spawn
 
 from ctcdro import ctc_dro
-from ctcdro.objectives.pending import add_losses
+from ctcdro.objectives.pending_losses import add_losses
 from ctcdro.objectives.signals import loss_per_second
 from ctcdro.objectives.weights import smoothed_rule
 from ctcdro.sampling.samplers import order

@@ -5,7 +5,7 @@
     objective                   what they share: checks, ranks, state
     signals                     what the weights compare
     weights                     the update rules: how weights follow a signal
-    pending                     losses that wait for the next update
+    pending_losses              losses that wait for the next update
     ctc, loss                   the CTC loss of each utterance; `CTCDROLoss`
 
 Needs torch only.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..runtime.arguments import is_whole_number
 from .objective import Objective, Reduction, Shared
-from .pending import weighted_sum
+from .pending_losses import weighted_sum
 from .signals import SIGNALS, SignalName
 from .weights import Rule, exponential_rule, not_negative, smoothed_rule
 

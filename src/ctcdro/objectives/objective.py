@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from ..runtime.arguments import is_whole_number
 from ..runtime.ranks import is_distributed, rank_and_world_size
 from . import host_memory
-from .pending import add_losses
+from .pending_losses import add_losses
 
 Reduction: TypeAlias = Literal["sum", "mean"]
 
@@ -56,7 +56,7 @@ class Objective(nn.Module, ABC):
     log_weights: Tensor
     """(G,)"""
     pending: Tensor
-    """(3, G); see `pending.py`."""
+    """(3, G); see `pending_losses.py`."""
     num_skipped: Tensor
     """(G,) losses of +inf, which were skipped."""
 

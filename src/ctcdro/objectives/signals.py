@@ -1,4 +1,4 @@
-"""Signals: what the group weights compare, from the pending sums of `pending.py`, as pure functions."""
+"""Signals: what the group weights compare, from the pending sums of `pending_losses.py`, as pure functions."""
 
 from __future__ import annotations
 
