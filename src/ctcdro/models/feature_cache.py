@@ -52,7 +52,9 @@ class FeatureCache:
         self._recognizer = recognizer
         encoder = recognizer.encoder
         self.shape = (1 if recognizer.settings.head == "linear" else encoder.num_layers, encoder.width)
-        self.folder = Path(folder) / _encoder_digest(recognizer)
+        # Everything that features depend on, except the audio.
+        digest = _digest([encoder.options, recognizer.settings.head == "linear", tensors_digest(encoder.state_dict())])
+        self.folder = Path(folder) / digest[:16]
 
     def path(self, utterance: Utterance) -> Path:
         """The file of an utterance's features, whether it exists or not."""
@@ -151,12 +153,6 @@ def _is_whole(path: Path) -> bool:
             return os.fstat(file.fileno()).st_size == file.tell() + math.prod(shape) * kind.itemsize
     except (OSError, ValueError):
         return False
-
-
-def _encoder_digest(recognizer: Recognizer) -> str:
-    """Digest of everything that features depend on, except the audio."""
-    encoder, head = recognizer.encoder, recognizer.settings.head
-    return _digest([encoder.options, head == "linear", tensors_digest(encoder.state_dict())])[:16]
 
 
 def _digest(value: Any) -> str:

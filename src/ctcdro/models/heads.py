@@ -33,7 +33,7 @@ class LinearHead(nn.Module):
 
 
 class LayerMix(nn.Module):
-    """A sum of hidden layers, with weights from a learned softmax that starts uniform; then SpecAugment, if wanted."""
+    """A sum of hidden layers, weighted by a learned softmax that starts uniform; then, optionally, SpecAugment."""
 
     def __init__(self, num_layers: int, spec_augment: bool) -> None:
         super().__init__()

@@ -94,11 +94,7 @@ class Recognizer(nn.Module):
         return self._output(*self._hidden_layers(audio, num_samples))
 
     def encode(self, audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
-        """The part of `forward` that a frozen encoder needs to compute only once.
-
-        Returns:
-            (B, F, L, D) hidden layers that the head uses, and (B,) frames of each utterance, for `apply_head`.
-        """
+        """(B, F, L, D) hidden layers that the head uses, and (B,) frames: what a frozen encoder computes only once."""
         hidden, num_frames = self._hidden_layers(audio, num_samples)
         return torch.stack(hidden, 2), num_frames
 

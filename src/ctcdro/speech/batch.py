@@ -60,11 +60,7 @@ class Batch(NamedTuple):
 
     @property
     def num_utterances(self) -> int:
-        """Zero if all utterances were skipped.
-
-        A single process can then ignore the batch. With several ranks the others wait for this one: call
-        `objective(torch.zeros(0), batch.groups)`, or clean the manifest beforehand.
-        """
+        """Zero if all were skipped. If other ranks wait, still call `objective(torch.zeros(0), batch.groups)`."""
         return len(self.lengths)
 
     def to(self, device: torch.device | str) -> Batch:

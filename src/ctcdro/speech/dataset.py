@@ -75,14 +75,11 @@ class AudioReader:
         path = self._paths[index]
         samples = read_audio(path, float(self._offsets[index]), float(self._durations[index]))
         duration = len(samples) / SAMPLE_RATE
-        if duration < self.min_duration:
-            raise AudioError(f"{path}: {duration:.3f} s of audio, less than {self.min_duration:g} s. {_REMOVE}")
-        if duration > self.max_duration:
-            raise AudioError(f"{path}: {duration:.3f} s of audio, more than {self.max_duration:g} s. {_REMOVE}")
+        if not self.min_duration <= duration <= self.max_duration:
+            is_short = duration < self.min_duration
+            bound = f"less than {self.min_duration:g} s" if is_short else f"more than {self.max_duration:g} s"
+            raise AudioError(f"{path}: {duration:.3f} s of audio, {bound}. Remove it from the manifest.")
         return samples
-
-
-_REMOVE = "Remove it from the manifest."
 
 
 class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
@@ -95,16 +92,6 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
             is the same in all splits.
         on_fault: "stop" raises an `AudioError` if an utterance cannot be read, "skip" returns `Skipped`.
         reader: reads the inputs of an utterance; by default `AudioReader(manifest)`.
-
-    Example:
-        >>> import tempfile, soundfile
-        >>> from ctcdro import Utterance
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     soundfile.write(f"{folder}/a.wav", np.zeros(4000), 16_000)
-        ...     manifest = Manifest([Utterance(f"{folder}/a.wav", duration=0.25, text="ano", lang="ces")])
-        ...     utterance = SpeechDataset(manifest, Vocabulary.of(["ano"], ["ces"]))[0]
-        >>> utterance.inputs.shape, utterance.labels, utterance.group, utterance.index
-        ((4000,), [3, 4, 5, 6], 0, 0)
     """
 
     def __init__(

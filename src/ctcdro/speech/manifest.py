@@ -61,11 +61,7 @@ class Manifest(Sequence[Utterance]):
 
     @classmethod
     def read(cls, path: PathLike) -> Manifest:
-        """Reads a manifest.
-
-        Raises:
-            ValueError: names the file, the line and the invalid field.
-        """
+        """Reads a manifest. A ValueError names the file, the line and the invalid field."""
         manifest = cls([])
         manifest.path = Path(path)
         for line, utterance in read_utterances(path):

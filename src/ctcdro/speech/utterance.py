@@ -14,12 +14,7 @@ from ..storage.paths import PathLike, resolve_audio_path
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One utterance: a segment of an audio file, its text and its language.
-
-    Example:
-        >>> Utterance("clips/a1.flac", duration=3.2, text="dobrý den", lang="ces").value("lang")
-        'ces'
-    """
+    """A segment of an audio file, which starts at `offset` seconds and takes `duration` seconds."""
 
     audio_filepath: str
     duration: float

@@ -66,14 +66,6 @@ def make_corpus(
     Raises:
         ValueError: if a language is not supported, or has too few words for so many different sentences; or if another
             process is writing to the folder.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> spec = SpeechSpec(duration=1.0, spread=0.2, train_minutes=0.1, dev_minutes=0.05, test_minutes=0.05)
-        >>> with TemporaryDirectory() as folder:
-        ...     manifests = make_corpus(folder, {"ces": spec}, num_workers=1)
-        >>> [(split, len(manifest)) for split, manifest in manifests.items()]
-        [('train', 6), ('dev', 3), ('test', 3)]
     """
     languages = sorted(specs)
     check_languages(languages)

@@ -180,10 +180,10 @@ def work() -> None:
 
 def _answer(espeak: ESpeak, job: Job) -> dict[str, Any]:
     try:
+        output = in_fork(lambda: _call(espeak, job))
         if isinstance(job, ReadJob):
-            return {"result": json.loads(in_fork(lambda: _read(espeak, job)))}
-        spoken = np.frombuffer(in_fork(lambda: _say(espeak, job)), dtype=np.int16)
-        samples = _finish(spoken, espeak.sample_rate, job)
+            return {"result": json.loads(output)}
+        samples = _finish(np.frombuffer(output, dtype=np.int16), espeak.sample_rate, job)
         if job.path is not None:
             _write(job.path, samples)
         return {"result": len(samples)}
@@ -216,13 +216,10 @@ def in_fork(function: Callable[[], bytes]) -> bytes:
     return received[1:]
 
 
-def _read(espeak: ESpeak, job: ReadJob) -> bytes:
+def _call(espeak: ESpeak, job: Job) -> bytes:
     espeak.set_voice(job.voice)
-    return json.dumps([espeak.read(word) for word in job.words]).encode()
-
-
-def _say(espeak: ESpeak, job: SpeakJob) -> bytes:
-    espeak.set_voice(job.voice)
+    if isinstance(job, ReadJob):
+        return json.dumps([espeak.read(word) for word in job.words]).encode()
     return espeak.say(job.text, job.rate, job.pitch).tobytes()
 
 

@@ -146,14 +146,7 @@ def join(words: Sequence[str], language: Language) -> str:
 
 
 def compose(seconds: npt.NDArray[np.float64], target: float, rng: np.random.Generator) -> list[int]:
-    """Draws one or more words at random, whose total duration is close to `target`.
-
-    Args:
-        seconds: (n,) duration of each word.
-
-    Returns:
-        The numbers of the words.
-    """
+    """Numbers of one or more random words, of (n,) `seconds`, whose total duration is close to `target`."""
     chosen: list[int] = []
     shortest = seconds.min()
     while target - seconds[word := int(rng.integers(len(seconds)))] >= shortest:
