@@ -236,10 +236,8 @@ def test_lora_trains_few_parameters_and_starts_as_the_encoder_was(encoder, tmp_p
         assert torch.equal(loaded(audio, num_samples).logits, logits)
 
 
-def test_lora_is_refused_where_it_would_do_nothing(folders):
-    with pytest.raises(ValueError, match=r"q_proj of WavLM cannot be adapted.*Use intermediate_dense, output_dense"):
-        build(folders["wavlm"], 12, lora=Lora(target_modules=["q_proj"]))
-    with pytest.raises(ValueError, match="`rank` of LoRA must be 1 or more; got 0"):
+def test_lora_without_a_rank_is_rejected(folders):
+    with pytest.raises(ValueError, match="should be a positive integer value"):
         build(folders["wavlm"], 12, lora={"rank": 0})
 
 
@@ -324,9 +322,8 @@ def test_whisper_takes_its_whole_window_and_not_a_sample_more(encoder):
     ("options", "message"),
     [
         ({"head": "deep"}, "`head` must be"),
-        ({"head": "transformer"}, '`head` must be "linear" for mel-small'),
-        ({"vocabulary_size": 1}, "`vocabulary_size` must be 2 or more"),
-        ({"freeze_encoder": True}, "supports neither `freeze_encoder`"),
+        ({"head": "transformer"}, "mel-small is trained from scratch with a linear head; it supports no other `head`"),
+        ({"freeze_encoder": True}, "neither `freeze_encoder`"),
         ({"encoder": "any", "freeze_encoder": True, "lora": Lora()}, "exclude each other"),
         ({"encoder": "any", "freeze_encoder": True, "gradient_checkpointing": True}, "has no use with"),
     ],

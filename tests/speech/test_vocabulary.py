@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctcdro.speech.normalization import PROFILES, clean, normalize, paper
-from ctcdro.speech.vocabulary import BLANK, REPLACEMENT, SPECIAL_TOKENS, Vocabulary
+from ctcdro.speech.vocabulary import BLANK, REPLACEMENT, SPECIAL_TOKENS, Vocabulary, frames_needed
 
 any_text = st.text(st.characters(codec="utf-8"), max_size=40)
 spoken = any_text.map(clean).filter(lambda text: "|" not in text)
@@ -48,6 +48,10 @@ def test_blank_is_zero_and_repeats_need_a_blank_between():
     assert len(vocabulary) == 6
     assert vocabulary.decode_frames([3, 4, 5, 5, 4]) == ("ces", "ana")
     assert vocabulary.decode_frames([3, 4, 5, 0, 5, 4]) == ("ces", "anna")
+
+
+def test_equal_labels_in_a_row_need_one_more_frame():
+    assert [frames_needed(labels) for labels in ([], [3], [3, 8, 5], [3, 8, 8, 5])] == [0, 1, 3, 5]
 
 
 def test_the_first_language_token_counts_wherever_it_stands():
@@ -142,6 +146,7 @@ def test_the_papers_profile_has_the_authors_greedy_brackets():
 
 def test_profiles_go_by_name():
     assert set(PROFILES) == {"clean", "paper", "none"}
+    assert normalize(" Dobry\u0301  den! ", "none") == "Dobr\u00fd den!"
     with pytest.raises(ValueError, match="`profile` must be one of clean, none, paper; got 'cleen'"):
         normalize("a", "cleen")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctcdro.speech.normalization import clean
-from ctcdro.synthetic.voices import LANGUAGES, UNSUPPORTED, find_language
+from ctcdro.synthetic.voices import LANGUAGES, UNSUPPORTED, check_languages, likely_code
 from ctcdro.synthetic.words import compose, frequent_words, is_read_well, is_word, join
 
 
@@ -38,13 +38,18 @@ def check_words(code, language):
 
 
 def test_wordfreq_has_the_languages_it_is_asked_for():
-    asked = {language.wordfreq for language in LANGUAGES.values()} - {None}
+    asked = {language.wordfreq for language in LANGUAGES.values()} - {"-"}
     assert asked <= set(wordfreq.available_languages())
 
 
+def test_words_are_sorted_by_frequency():
+    assert frequent_words("ces")[:4] == ("se", "na", "je", "to")
+
+
 def test_names_stand_in_where_wordfreq_would_answer_in_english():
-    assert {code for code, language in LANGUAGES.items() if language.wordfreq is None} == {"kat", "swa", "yue"}
+    assert {code for code, language in LANGUAGES.items() if language.wordfreq == "-"} == {"kat", "swa", "yue"}
     assert "世界" in frequent_words("yue")
+    assert "the" not in frequent_words("yue")
     assert "დღე" not in frequent_words("swa")
     assert "jumatatu" in frequent_words("swa")
 
@@ -71,12 +76,26 @@ def test_an_unsupported_language_is_rejected_with_the_reason():
         reason = f": {UNSUPPORTED[code]}" if code in UNSUPPORTED else ""
         expected = rf"Cannot synthesize speech for '{code}'{reason}\. .*Supported: ara, .*yue\."
         with pytest.raises(ValueError, match=expected):
-            find_language(code)
+            check_languages([code])
+    with pytest.raises(ValueError, match=r"for 'cs', 'ko'\. Did you mean ces, kor\? Supported: ara, ben, "):
+        check_languages(["cs", "ko", "fra"])
+
+
+def test_codes_tags_and_names_lead_to_one_code():
+    languages = ("ces", "cs", "CS_cz", "Czech", "zh-HK", "lang1")
+    assert [likely_code(language) for language in languages] == ["ces", "ces", "ces", "ces", "yue", "lang1"]
 
 
 def test_words_that_are_spelled_out_or_read_in_english_are_found():
     for reading in ("(en)ðə(cs)", "", "st", "ˌeɪtʃ tˌiː"):
-        assert not is_read_well(reading, find_language("ces"))
+        assert not is_read_well(reading, LANGUAGES["ces"])
+    assert is_read_well("dˈen", LANGUAGES["ces"])
+    assert [is_read_well(reading, LANGUAGES["ara"]) for reading in ("ʔassalˈaːm", "ʔalmtħdt")] == [True, False]
+
+
+def test_letters_abbreviations_and_words_of_other_scripts_are_no_words():
+    words = ("слово", "word", "2й", "в", "см")
+    assert [is_word(word, LANGUAGES["rus"]) for word in words] == [True, False, False, False, False]
 
 
 @given(

@@ -43,7 +43,6 @@ class BeamSearch:
     """Finds the most probable labels of an utterance. Greedy decoding takes the best label of each frame instead.
 
     Args:
-        vocabulary: the labels of the recognizer.
         beam_size: hypotheses to keep after each frame. The same labels with and without a final blank count as two.
         language_model: file of an n-gram model of lines like those of `write_lm_text`, in ARPA or KenLM's binary
             format; None for no language model.
@@ -54,12 +53,10 @@ class BeamSearch:
         beam_threshold: hypotheses are dropped if their log-probability is lower than the best by more than this.
 
     Attributes:
-        vocabulary: the labels of the recognizer.
-        settings: the other arguments, which `evaluate` writes to the scores of a run.
+        settings: the arguments besides the vocabulary, which `evaluate` writes to the scores of a run.
 
     Raises:
-        ValueError: if an argument is out of range, or the n-gram model cannot be read or lacks a language.
-        ImportError: if flashlight-text is missing.
+        ValueError: if the n-gram model cannot be read or lacks a language.
 
     Example:
         The best label of the last two frames is the blank, but alignments with `a` have more probability in total:
@@ -83,13 +80,8 @@ class BeamSearch:
         labels_per_frame: int = 40,
         beam_threshold: float = 20.0,
     ) -> None:
-        _at_least("beam_size", beam_size, 1)
-        _at_least("labels_per_frame", labels_per_frame, 2)
-        _at_least("lm_weight", lm_weight, 0)
-        _at_least("beam_threshold", beam_threshold, 0)
-        if not math.isfinite(blank_penalty):
-            raise ValueError(f"`blank_penalty` must be finite; got {blank_penalty}.")
-        flashlight = _flashlight()
+        with extra("beam", "Beam search"):
+            import flashlight.lib.text.decoder as flashlight
         self.vocabulary = vocabulary
         self.settings: dict[str, Any] = {
             "beam_size": beam_size,
@@ -99,6 +91,11 @@ class BeamSearch:
             "labels_per_frame": labels_per_frame,
             "beam_threshold": beam_threshold,
         }
+        for name, least in {"beam_size": 1, "labels_per_frame": 2, "lm_weight": 0, "beam_threshold": 0}.items():
+            if not least <= self.settings[name] < math.inf:
+                raise ValueError(f"`{name}` must be {least} or more, and finite; got {self.settings[name]}.")
+        if not math.isfinite(blank_penalty):
+            raise ValueError(f"`blank_penalty` must be finite; got {blank_penalty}.")
         options = flashlight.LexiconFreeDecoderOptions(
             beam_size=beam_size,
             beam_size_token=labels_per_frame,
@@ -114,20 +111,12 @@ class BeamSearch:
         self._decoder = flashlight.LexiconFreeDecoder(options, model, BLANK_LABEL, BLANK_LABEL, [])
 
     def __call__(self, log_probs: npt.ArrayLike) -> tuple[str | None, str]:
-        """Returns language and text, like `Vocabulary.decode_frames`.
-
-        Args:
-            log_probs: (F, V) natural logarithms of probabilities, for the frames of one utterance without padding.
-
-        Raises:
-            ValueError: if the shape is wrong, or probabilities do not sum to 1.
-        """
+        """Language and text of one utterance, from (F, V) natural logarithms of probabilities without padding."""
         return self.vocabulary.decode_frames(self._best_path(log_probs))
 
     def _best_path(self, log_probs: npt.ArrayLike) -> list[int]:
-        scores = np.asarray(log_probs).astype(
-            np.float32, order="C"
-        )  # a contiguous copy, which the search reads by address
+        # A contiguous copy, which the search reads by address.
+        scores = np.asarray(log_probs).astype(np.float32, order="C")
         if scores.ndim != 2 or scores.shape[1] != len(self.vocabulary):
             raise ValueError(
                 f"`log_probs` must have shape (frames, {len(self.vocabulary)}), the labels of the vocabulary; got "
@@ -145,9 +134,6 @@ class BeamSearch:
 def lm_line(text: str, language: str) -> str:
     """The labels of an utterance as a line for n-gram models, separated by spaces.
 
-    Raises:
-        ValueError: if the text has a character that cannot be a label, or the language cannot be a token.
-
     Example:
         >>> lm_line("dobrý den", "ces")
         '[ces] d o b r ý | d e n'
@@ -161,19 +147,7 @@ def lm_line(text: str, language: str) -> str:
 
 
 def write_lm_text(utterances: Iterable[Utterance], path: PathLike) -> None:
-    """Writes one line per utterance, for programs that train n-gram models such as KenLM's lmplz.
-
-    Args:
-        utterances: training data; only `text` and `lang` are used.
-        path: file to write.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_lm_text([Utterance("a.wav", duration=1.0, text="ano", lang="ces")], f"{folder}/lm.txt")
-        ...     Path(folder, "lm.txt").read_text()
-        '[ces] a n o\\n'
-    """
+    """Writes one line per utterance, for programs that train n-gram models such as KenLM's lmplz."""
     with atomic_write(path) as file:
         file.writelines(lm_line(utterance.text, utterance.lang) + "\n" for utterance in utterances)
 
@@ -188,9 +162,12 @@ def _read_language_model(path: PathLike, vocabulary: Vocabulary) -> Any:
         model = KenLM(os.fspath(path), Dictionary(vocabulary.tokens))
     except RuntimeError as error:
         raise ValueError(f"{os.fspath(path)}: not an n-gram model that KenLM reads: {error}") from error
-    missing = _missing(model, vocabulary)
-    languages = [token for token in missing if len(token) > 1]
-    if languages:
+    # KenLM does not report what a model lacks, but gives it the same score as the blank, which no text contains.
+    state = model.start(True)
+    unknown = model.score(state, BLANK_LABEL)[1]
+    labels = range(len(SPECIAL_TOKENS), len(vocabulary))
+    missing = [vocabulary.tokens[label] for label in labels if model.score(state, label)[1] == unknown]
+    if languages := [token for token in missing if len(token) > 1]:
         raise ValueError(
             f"{os.fspath(path)}: the n-gram model does not know {', '.join(languages)}, so these languages would never "
             "be recognized. Train it on lines of all languages such as '[ces] d e n'; `write_lm_text` writes them."
@@ -202,25 +179,3 @@ def _read_language_model(path: PathLike, vocabulary: Vocabulary) -> Any:
             " ".join(missing),
         )
     return model
-
-
-def _missing(model: Any, vocabulary: Vocabulary) -> list[str]:
-    """Languages and characters that an n-gram model does not know.
-
-    KenLM does not report them, but gives them the same score as the blank, which no text contains.
-    """
-    state = model.start(True)
-    unknown = model.score(state, BLANK_LABEL)[1]
-    labels = range(len(SPECIAL_TOKENS), len(vocabulary))
-    return [vocabulary.tokens[label] for label in labels if model.score(state, label)[1] == unknown]
-
-
-def _at_least(name: str, value: float, least: int) -> None:
-    if not (value >= least and math.isfinite(value)):
-        raise ValueError(f"`{name}` must be {least} or more, and finite; got {value}.")
-
-
-def _flashlight() -> Any:
-    with extra("beam", "Beam search"):
-        import flashlight.lib.text.decoder
-    return flashlight.lib.text.decoder

@@ -27,8 +27,6 @@ LanguageAndText: TypeAlias = tuple[str | None, str]
 
 
 class DecodingResult(NamedTuple):
-    """Results for each utterance of a manifest."""
-
     losses: npt.NDArray[np.float64]
     """(n,) CTC losses: infinite where the transcript does not fit or the audio cannot be read, NaN where the model has
     diverged."""
@@ -91,13 +89,7 @@ def decode(
 def best_texts(
     output: RecognizerOutput, vocabulary: Vocabulary, beam: BeamSearch | None = None
 ) -> list[LanguageAndText]:
-    """Language and text of each utterance, by beam search or, without one, from the best label of each frame.
-
-    Example:
-        >>> logits = torch.tensor([[[0.0, 0, 0, 9, 0], [0, 0, 0, 0, 9], [0, 0, 9, 0, 0]]])
-        >>> best_texts(RecognizerOutput(logits, num_frames=torch.tensor([2])), Vocabulary(["ces"], "a"))
-        [('ces', 'a')]
-    """
+    """Language and text of each utterance, by beam search or, without one, from the best label of each frame."""
     num_frames = output.num_frames.tolist()
     if beam is None:
         best_labels = output.logits.argmax(-1).tolist()
@@ -107,12 +99,7 @@ def best_texts(
 
 
 def group_by_length(durations: npt.NDArray[np.float64], batch_duration: float) -> list[list[int]]:
-    """Batches of utterances of similar length, longest first, with at most `batch_duration` seconds of padded audio.
-
-    Example:
-        >>> group_by_length(np.array([1.0, 9.0, 2.0, 2.0]), batch_duration=6.0)
-        [[1], [2, 3, 0]]
-    """
+    """Batches of utterances of similar length, longest first, with at most `batch_duration` seconds of padded audio."""
     batches: list[list[int]] = []
     longest = 0.0
     for index in np.argsort(-durations, kind="stable").tolist():

@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 
 class EvaluationResult(NamedTuple):
-    """The scores of a split, and the files that were written."""
-
     scores: Scores
     predictions_path: Path
     scores_path: Path
@@ -55,15 +53,12 @@ def evaluate(
     """Decodes a split with the model of a run, scores it, and writes both to the run folder.
 
     Args:
-        run: folder of a finished run.
         split: name of a manifest in the dataset.
-        profile: scoring profile.
         dataset: folder of the dataset; by default that of the run's configuration. Results on another dataset have its
             name in their file names.
         beam: beam search with the vocabulary of the run; by default greedy decoding. Its results do not replace those
             of greedy decoding, but those of an earlier beam search.
         batch_duration: seconds of padded audio per batch.
-        num_workers: processes that read audio.
         skip_faults: whether to skip audio that cannot be read, which then counts as an empty transcript.
 
     Raises:
@@ -75,10 +70,12 @@ def evaluate(
     model_folder = folder.require_model()
     for path in (folder.predictions(split), folder.scores(split)):
         refuse_link(path.parent)
-    source = _locate_split(folder, split, dataset)
+    config = read_config(folder.config) if dataset is None or folder.config.exists() else None
+    trained_on = config.dataset if config else Path(dataset or "")
+    path = _find_manifest(Path(dataset or trained_on), split)
     model, vocabulary = load_for_decoding(model_folder, beam)
-    manifest = Manifest.read(source.manifest)
-    cache = FeatureCache(source.feature_cache, model) if source.feature_cache else None
+    manifest = Manifest.read(path)
+    cache = FeatureCache(config.model.feature_cache, model) if config and config.model.feature_cache else None
     if cache is not None:
         cache.fill(manifest, skip_faults=skip_faults, num_workers=num_workers, track=track)
     decoded = decode(
@@ -98,25 +95,15 @@ def evaluate(
             *(len(decoded.skipped), len(manifest), decoded.skipped[0]),
         )
     about = {"skipped": len(decoded.skipped)} | ({} if beam is None else {"beam_search": beam.settings})
-    name = ResultName(split, source.other_dataset, is_beam=beam is not None)
+    used = path.parent.resolve()
+    name = ResultName(split, None if used == trained_on.resolve() else used.name, is_beam=beam is not None)
     return _write(folder, name, decoded.predictions, score(decoded.predictions, profile), about)
 
 
-class SplitSource(NamedTuple):
-    """Where the data of an evaluation come from."""
-
-    manifest: Path
-    other_dataset: str | None
-    """Name of the dataset, if it is not that of the run."""
-    feature_cache: Path | None
-
-
-def _locate_split(folder: RunFolder, split: str, dataset: PathLike | None) -> SplitSource:
-    config = None if dataset is not None and not folder.config.exists() else read_config(folder.config)
-    trained_on = config.dataset if config else None
-    path = Path(dataset or trained_on or ".") / f"{split}.jsonl"
+def _find_manifest(dataset: Path, split: str) -> Path:
+    path = dataset / f"{split}.jsonl"
     if not path.is_file():
-        splits = sorted(path.stem for path in path.parent.glob("*.jsonl") if path.stem != "dropped")
+        splits = sorted(path.stem for path in dataset.glob("*.jsonl") if path.stem != "dropped")
         raise ValueError(
             f"{path}: no such file (current folder: {Path.cwd()}); expected the manifest of split {split!r}. "
             + (
@@ -125,9 +112,7 @@ def _locate_split(folder: RunFolder, split: str, dataset: PathLike | None) -> Sp
                 else "If the dataset is elsewhere, specify its folder with --dataset (`dataset` in Python)."
             )
         )
-    used = path.parent.resolve()
-    is_other = trained_on is not None and trained_on.resolve() != used
-    return SplitSource(path, used.name if is_other else None, config.model.feature_cache if config else None)
+    return path
 
 
 def _write(

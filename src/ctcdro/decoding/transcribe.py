@@ -25,8 +25,6 @@ with extra("train", "Transcribing"):
 
 
 class FileTranscript(NamedTuple):
-    """Language and text of an audio file."""
-
     path: str
     language: str | None
     text: str
@@ -44,10 +42,6 @@ def transcribe(
     Args:
         on_fault: called with the error of a file that cannot be transcribed, which is then skipped. By default the
             error is raised.
-
-    Raises:
-        AudioError: if a file cannot be transcribed, unless `on_fault` is given. The message names the file.
-        ValueError: if `beam` has another vocabulary.
     """
     model, vocabulary = load_for_decoding(model_folder, beam)
     for path in paths:

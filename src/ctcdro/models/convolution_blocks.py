@@ -27,14 +27,6 @@ class Block(nn.Module):
 
 
 class Blocks(nn.ModuleList):
-    """A sequence of blocks.
-
-    Example:
-        >>> import torch
-        >>> Blocks(2, width=8, kernel=3, expansion=2)(torch.randn(2, 5, 8), torch.tensor([5, 3])).shape
-        torch.Size([2, 5, 8])
-    """
-
     def __init__(self, number: int, width: int, kernel: int, expansion: int) -> None:
         super().__init__(Block(width, kernel, expansion) for _ in range(number))
 

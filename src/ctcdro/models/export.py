@@ -20,8 +20,6 @@ from .encoders.waveform import WaveformEncoder
 from .heads import LinearHead
 from .recognizer import Recognizer, check_vocabulary
 
-_ALTERNATIVE = "Use `Recognizer.save` and `ctcdro.models.recognizer.load`."
-
 
 def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
     """Writes weights, tokenizer and feature extractor for `transformers`. LoRA is merged into the encoder.
@@ -35,15 +33,12 @@ def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
     if not is_empty(folder):
         raise ValueError(f"`folder`: {folder} is not empty. Choose another name.")
     ctc_class = FAMILIES[encoder.family].ctc_class if isinstance(encoder, PretrainedEncoder) else None
-    if not isinstance(encoder, PretrainedEncoder) or ctc_class is None:
+    if not isinstance(encoder, PretrainedEncoder) or ctc_class is None or not isinstance(model.head, LinearHead):
         supported = ", ".join(name for name, family in FAMILIES.items() if family.ctc_class)
         raise ValueError(
-            f"`model`: `transformers` has no CTC model with the encoder {model.settings.encoder}, only with "
-            f"{supported}. {_ALTERNATIVE}"
-        )
-    if not isinstance(model.head, LinearHead):
-        raise ValueError(
-            f'`model`: `transformers` has no CTC model with this head, only with `head="linear"`. {_ALTERNATIVE}'
+            f"`model`: `transformers` has no CTC model with the encoder {model.settings.encoder} and the head "
+            f"{model.settings.head}, only with {supported} and the head linear. Use `Recognizer.save` and "
+            "`ctcdro.models.recognizer.load`."
         )
     with extra("train", "Exporting a recognizer"):
         import transformers

@@ -44,15 +44,7 @@ from .recognizer import Recognizer, RecognizerOutput
 
 
 class FeatureCache:
-    """The features of one encoder.
-
-    Args:
-        folder: folder of the cache, which other encoders may share.
-        recognizer: its encoder must be frozen.
-
-    Raises:
-        ValueError: if the encoder is trained.
-    """
+    """The features of one frozen encoder, in a folder that other encoders may share."""
 
     def __init__(self, folder: PathLike, recognizer: Recognizer) -> None:
         if not recognizer.settings.freeze_encoder:
@@ -60,7 +52,9 @@ class FeatureCache:
         self._recognizer = recognizer
         encoder = recognizer.encoder
         self.shape = (1 if recognizer.settings.head == "linear" else encoder.num_layers, encoder.width)
-        self.folder = Path(folder) / _encoder_digest(recognizer)
+        # Everything that features depend on, except the audio.
+        digest = _digest([encoder.options, recognizer.settings.head == "linear", tensors_digest(encoder.state_dict())])
+        self.folder = Path(folder) / digest[:16]
 
     def path(self, utterance: Utterance) -> Path:
         """The file of an utterance's features, whether it exists or not."""
@@ -83,11 +77,7 @@ class FeatureCache:
         num_ranks: int = 1,
         track: Track = untracked,
     ) -> None:
-        """Computes the missing features; with several ranks, the share of this one.
-
-        Raises:
-            AudioError: if audio cannot be read, unless `skip_faults`.
-        """
+        """Computes the missing features; with several ranks, the share of this one."""
         paths = [self.path(utterance) for utterance in manifest]
         # Each rank has fixed positions: what is missing changes while the others write.
         missing = [index for index in range(rank, len(paths), num_ranks) if not _is_whole(paths[index])]
@@ -108,12 +98,7 @@ class FeatureCache:
 
 
 class FeatureReader:
-    """Reads the features of an utterance, (F, L, D) float32.
-
-    Args:
-        cache: must be filled.
-        manifest: the utterances.
-    """
+    """Reads the features of an utterance, (F, L, D) float32, from a filled cache."""
 
     def __init__(self, cache: FeatureCache, manifest: Manifest) -> None:
         self._paths = TextArray(os.fspath(cache.path(utterance)) for utterance in manifest)
@@ -168,12 +153,6 @@ def _is_whole(path: Path) -> bool:
             return os.fstat(file.fileno()).st_size == file.tell() + math.prod(shape) * kind.itemsize
     except (OSError, ValueError):
         return False
-
-
-def _encoder_digest(recognizer: Recognizer) -> str:
-    """Digest of everything that features depend on, except the audio."""
-    encoder, head = recognizer.encoder, recognizer.settings.head
-    return _digest([encoder.options, head == "linear", tensors_digest(encoder.state_dict())])[:16]
 
 
 def _digest(value: Any) -> str:

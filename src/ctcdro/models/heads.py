@@ -33,13 +33,7 @@ class LinearHead(nn.Module):
 
 
 class LayerMix(nn.Module):
-    """A sum of hidden layers, with weights from a learned softmax that starts uniform; then, optionally, SpecAugment.
-
-    Example:
-        >>> mix = LayerMix(num_layers=2, spec_augment=False)
-        >>> mix([torch.zeros(1, 1, 3), torch.ones(1, 1, 3)], torch.tensor([1])).flatten()
-        tensor([0.5000, 0.5000, 0.5000], grad_fn=<ViewBackward0>)
-    """
+    """A sum of hidden layers, weighted by a learned softmax that starts uniform; then, optionally, SpecAugment."""
 
     def __init__(self, num_layers: int, spec_augment: bool) -> None:
         super().__init__()
@@ -63,11 +57,6 @@ class TransformerHead(nn.Module):
 
     One strided convolution over time halves the frames. The authors' code has two convolutions over time and features,
     which cost more than ten times as much as the rest of the head, and drop frames at the ends.
-
-    Example:
-        >>> head = TransformerHead(width=32, num_layers=3, num_labels=20).eval()
-        >>> head([torch.randn(2, 9, 32) for _ in range(3)], torch.tensor([9, 6])).shape
-        torch.Size([2, 5, 20])
     """
 
     def __init__(
@@ -83,11 +72,11 @@ class TransformerHead(nn.Module):
         )
         self.norm = nn.LayerNorm(256)
         self.output = nn.Linear(256, num_labels)
-        for parameter in (parameter for parameter in self.parameters() if parameter.ndim > 1):
-            nn.init.xavier_uniform_(parameter)
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                nn.init.xavier_uniform_(parameter)
 
     def num_frames(self, num_frames: Tensor) -> Tensor:
-        """Half of the frames, rounded up."""
         return (num_frames + 1) // 2
 
     def forward(self, hidden: Sequence[Tensor], num_frames: Tensor) -> Tensor:
@@ -110,11 +99,6 @@ class ConvolutionHead(nn.Module):
 
     A learned sum of all hidden layers; SpecAugment; zero mean and unit variance over the utterance; then blocks of
     convolutions. The number of frames stays the same.
-
-    Example:
-        >>> head = ConvolutionHead(width=32, num_layers=3, num_labels=20).eval()
-        >>> head([torch.randn(2, 9, 32) for _ in range(3)], torch.tensor([9, 6])).shape
-        torch.Size([2, 9, 20])
     """
 
     def __init__(self, width: int, num_layers: int, num_labels: int, *, spec_augment: bool = True) -> None:

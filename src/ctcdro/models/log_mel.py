@@ -21,15 +21,11 @@ from .masks import normalized, real_frames
 WINDOW = SAMPLE_RATE // 40
 HOP = SAMPLE_RATE // 100
 FFT = 512
+LOWEST, HIGHEST = 20.0, SAMPLE_RATE / 2  # frequencies of mel filters
 
 
 def normalized_audio(audio: Tensor, num_samples: Tensor) -> Tensor:
-    """(B, T) audio with zero mean and unit variance, like `Wav2Vec2FeatureExtractor(do_normalize=True)`.
-
-    Example:
-        >>> normalized_audio(torch.tensor([[2.0, 4.0, 0.0]]), torch.tensor([2]))
-        tensor([[-1.,  1.,  0.]])
-    """
+    """(B, T) audio with zero mean and unit variance, like `Wav2Vec2FeatureExtractor(do_normalize=True)`."""
     with torch.no_grad(), torch.autocast(audio.device.type, enabled=False):
         return normalized(audio.float()[:, :, None], num_samples).squeeze(2)
 
@@ -39,29 +35,18 @@ def num_windows(num_samples: Tensor) -> Tensor:
     return (num_samples - WINDOW) // HOP + 1
 
 
-def mel_filters(num_bins: int, fft: int = FFT, lowest: float = 20.0, highest: float = SAMPLE_RATE / 2) -> Tensor:
-    """(fft // 2 + 1, num_bins) triangles that overlap by half, their corners at equal steps of 2595 log10(1 + f / 700).
-
-    Example:
-        >>> filters = mel_filters(80)
-        >>> filters.shape, float(filters.max()) <= 1
-        (torch.Size([257, 80]), True)
-    """
-    first, last = (2595 * math.log10(1 + frequency / 700) for frequency in (lowest, highest))
+def mel_filters(num_bins: int, fft: int = FFT) -> Tensor:
+    """(fft // 2 + 1, num_bins) triangles that overlap by half, corners at equal steps of 2595 log10(1 + f / 700)."""
+    first, last = (2595 * math.log10(1 + frequency / 700) for frequency in (LOWEST, HIGHEST))
     corners = 700 * (10 ** (torch.linspace(first, last, num_bins + 2, dtype=torch.float64) / 2595) - 1)
-    frequency = torch.linspace(0, SAMPLE_RATE / 2, fft // 2 + 1, dtype=torch.float64)[:, None]
+    frequency = torch.linspace(0, HIGHEST, fft // 2 + 1, dtype=torch.float64)[:, None]
     below, peak, above = corners[:-2], corners[1:-1], corners[2:]
     rising, falling = (frequency - below) / (peak - below), (above - frequency) / (above - peak)
     return torch.minimum(rising, falling).clamp(min=0).float()
 
 
 class LogMel(nn.Module):
-    """A window function and mel filters.
-
-    Args:
-        window: (400,) factors of the samples in a window.
-        filters: (frequencies, bins).
-    """
+    """A window function, (400,), and mel filters, (frequencies, bins)."""
 
     def __init__(self, window: Tensor, filters: Tensor) -> None:
         super().__init__()
@@ -97,9 +82,8 @@ class WhisperLogMel(LogMel):
     def __init__(self, num_bins: int) -> None:
         from transformers.audio_utils import mel_filter_bank
 
-        highest = SAMPLE_RATE / 2
         filters = mel_filter_bank(
-            WINDOW // 2 + 1, num_bins, 0.0, highest, SAMPLE_RATE, norm="slaney", mel_scale="slaney"
+            WINDOW // 2 + 1, num_bins, 0.0, HIGHEST, SAMPLE_RATE, norm="slaney", mel_scale="slaney"
         )
         super().__init__(torch.hann_window(WINDOW), torch.from_numpy(filters))
 
@@ -132,9 +116,8 @@ class KaldiFbank(LogMel):
     def __init__(self, num_bins: int = 80) -> None:
         from transformers.audio_utils import mel_filter_bank, window_function
 
-        highest = SAMPLE_RATE / 2
         filters = mel_filter_bank(
-            FFT // 2 + 1, num_bins, 20.0, highest, SAMPLE_RATE, mel_scale="kaldi", triangularize_in_mel_space=True
+            FFT // 2 + 1, num_bins, LOWEST, HIGHEST, SAMPLE_RATE, mel_scale="kaldi", triangularize_in_mel_space=True
         )
         window = window_function(WINDOW, "povey", periodic=False)
         super().__init__(torch.from_numpy(window), torch.from_numpy(filters))

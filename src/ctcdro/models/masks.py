@@ -10,23 +10,12 @@ from torch import Tensor
 
 
 def real_frames(num_frames: Tensor, size: int, device: torch.device | None = None) -> Tensor:
-    """(B, size) True where an utterance has a frame.
-
-    Example:
-        >>> real_frames(torch.tensor([3, 1]), 3)
-        tensor([[ True,  True,  True],
-                [ True, False, False]])
-    """
+    """(B, size) True where an utterance has a frame."""
     return torch.arange(size, device=device) < num_frames.to(device, non_blocking=True)[:, None]
 
 
 def centered(features: Tensor, num_frames: Tensor) -> Tensor:
-    """(B, F, D) minus their mean over the frames of each utterance; zero after its end.
-
-    Example:
-        >>> centered(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([2])).flatten()
-        tensor([-1.,  1.,  0.])
-    """
+    """(B, F, D) minus their mean over the frames of each utterance; zero after its end."""
     real = real_frames(num_frames, features.shape[1], features.device)[:, :, None]
     count = num_frames.to(features, non_blocking=True)[:, None, None]
     mean = features.masked_fill(~real, 0.0).sum(1, keepdim=True) / count
@@ -36,15 +25,7 @@ def centered(features: Tensor, num_frames: Tensor) -> Tensor:
 def normalized(features: Tensor, num_frames: Tensor, *, correction: int = 0, epsilon: float = 1e-7) -> Tensor:
     """(B, F, D) with zero mean and unit variance over the frames of each utterance; zero after its end.
 
-    Args:
-        features: (B, F, D).
-        num_frames: (B,).
-        correction: subtracted from the number of frames in the variance, as in `torch.var`.
-        epsilon: added to the variance.
-
-    Example:
-        >>> normalized(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([2])).flatten()
-        tensor([-1.,  1.,  0.])
+    As in `torch.var`, `correction` is subtracted from the number of frames. The variance is increased by `epsilon`.
     """
     features = centered(features, num_frames)
     count = (num_frames - correction).to(features, non_blocking=True)[:, None, None]

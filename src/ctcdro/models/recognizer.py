@@ -40,8 +40,6 @@ Head: TypeAlias = Literal["transformer", "linear", "convolution"]
 
 
 class RecognizerOutput(NamedTuple):
-    """Logits of a batch."""
-
     logits: Tensor
     """(B, F, V) scores of labels; those after the end of an utterance have no meaning."""
     num_frames: Tensor
@@ -63,12 +61,9 @@ class RecognizerSettings:
 
 
 class Recognizer(nn.Module):
-    """An encoder and a head. Made by `build` and `load`.
+    """An encoder, (B, T) audio -> hidden layers, and a head, hidden layers -> (B, F, V) logits.
 
-    Attributes:
-        encoder: (B, T) audio -> hidden layers.
-        head: hidden layers -> (B, F, V) logits.
-        settings: what it was built from.
+    Made by `build` and `load`.
     """
 
     def __init__(self, encoder: PretrainedEncoder | MelSmall, settings: RecognizerSettings) -> None:
@@ -99,11 +94,7 @@ class Recognizer(nn.Module):
         return self._output(*self._hidden_layers(audio, num_samples))
 
     def encode(self, audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
-        """The part of `forward` that a frozen encoder needs to compute only once.
-
-        Returns:
-            (B, F, L, D) hidden layers that the head uses, and (B,) frames of each utterance, for `apply_head`.
-        """
+        """(B, F, L, D) hidden layers that the head uses, and (B,) frames: what a frozen encoder computes only once."""
         hidden, num_frames = self._hidden_layers(audio, num_samples)
         return torch.stack(hidden, 2), num_frames
 
@@ -118,14 +109,7 @@ class Recognizer(nn.Module):
     def losses(
         self, output: RecognizerOutput, targets: Tensor, num_labels: Tensor, normalization: Normalization = "none"
     ) -> Tensor:
-        """(B,) float32 CTC losses, infinite where a transcript does not fit.
-
-        Args:
-            output: output of `forward`.
-            targets: (B, S) labels.
-            num_labels: (B,) labels of each utterance.
-            normalization: as for `ctc_losses`.
-        """
+        """(B,) float32 CTC losses of (B, S) targets, infinite where a transcript does not fit."""
         with torch.autocast(output.logits.device.type, enabled=False):
             log_probs = output.logits.float().log_softmax(-1).transpose(0, 1)
             return ctc_losses(log_probs, targets, output.num_frames, num_labels, normalization=normalization)
@@ -138,11 +122,7 @@ class Recognizer(nn.Module):
         return self
 
     def save(self, folder: PathLike, vocabulary: Vocabulary) -> None:
-        """Writes a folder for `load` atomically; it may replace an earlier recognizer.
-
-        Raises:
-            ValueError: if the folder holds something else, or the vocabulary has another size.
-        """
+        """Writes a folder for `load` atomically; it may replace an earlier recognizer, and nothing else."""
         check_vocabulary(self, vocabulary)
         config = {"settings": asdict(self.settings), "encoder": self.encoder.options}
         write_model_folder(folder, config, self.state_dict(), vocabulary)
@@ -212,7 +192,6 @@ def build(
 
     Raises:
         ValueError: if arguments exclude each other, or the family of the checkpoint is unknown.
-        ImportError: if `transformers`, or `peft` for LoRA, is missing.
 
     Example:
         >>> model = build("mel-small", vocabulary_size=40, seed=0)
@@ -226,14 +205,10 @@ def build(
     head = head or ("linear" if is_mel else "transformer")
     if head not in get_args(Head):
         raise ValueError(f"`head` must be one of {', '.join(get_args(Head))}; got {head!r}.")
-    if vocabulary_size < 2:
-        raise ValueError(f"`vocabulary_size` must be 2 or more, the blank and a label; got {vocabulary_size}.")
-    if is_mel and head != "linear":
-        raise ValueError(f'`head` must be "linear" for {MEL_SMALL}; got {head!r}.')
-    if is_mel and (freeze_encoder or lora is not None or gradient_checkpointing):
+    if is_mel and (head != "linear" or freeze_encoder or lora is not None or gradient_checkpointing):
         raise ValueError(
-            f"`encoder`: {MEL_SMALL} is trained from scratch; it supports neither `freeze_encoder` nor `lora` nor "
-            "`gradient_checkpointing`."
+            f"`encoder`: {MEL_SMALL} is trained from scratch with a linear head; it supports no other `head`, and "
+            "neither `freeze_encoder` nor `lora` nor `gradient_checkpointing`."
         )
     if freeze_encoder and lora is not None:
         raise ValueError("`freeze_encoder` and `lora` exclude each other: LoRA keeps the encoder's own weights anyway.")
@@ -250,11 +225,7 @@ def build(
 
 
 def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
-    """Reads what `Recognizer.save` wrote; in evaluation mode, on the CPU.
-
-    Raises:
-        ValueError: if a file holds something else; the message names it.
-    """
+    """Reads what `Recognizer.save` wrote; in evaluation mode, on the CPU. Errors name the file that is invalid."""
     folder = Path(folder)
     config = read_model_config(folder)
     tensors = load_tensors(folder / WEIGHTS)
@@ -268,10 +239,7 @@ def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
     except RuntimeError as error:
         raise ValueError(f"{folder / WEIGHTS}: not the weights of this recognizer: {error!s:.2000}") from error
     vocabulary = Vocabulary.load(folder / VOCABULARY)
-    if len(vocabulary) != model.settings.vocabulary_size:
-        raise ValueError(
-            f"{folder / VOCABULARY}: {len(vocabulary)} labels, but the recognizer has {model.settings.vocabulary_size}."
-        )
+    check_vocabulary(model, vocabulary, source=f"{folder / VOCABULARY}:")
     return model.eval(), vocabulary
 
 
@@ -282,12 +250,12 @@ def _from_config(config: dict[str, Any]) -> Recognizer:
     return Recognizer(MelSmall(**config["encoder"]) if is_mel else from_options(config["encoder"]), settings)
 
 
-def check_vocabulary(model: Recognizer, vocabulary: Vocabulary) -> None:
+def check_vocabulary(model: Recognizer, vocabulary: Vocabulary, source: str = "`vocabulary` has") -> None:
     """Rejects a vocabulary whose size is not the recognizer's."""
     if len(vocabulary) != model.settings.vocabulary_size:
         raise ValueError(
-            f"`vocabulary` has {len(vocabulary)} labels, but the recognizer was built with `vocabulary_size` "
-            f"{model.settings.vocabulary_size}. Pass the vocabulary that it was trained with."
+            f"{source} {len(vocabulary)} labels, but the recognizer was built with `vocabulary_size` "
+            f"{model.settings.vocabulary_size}. Use the vocabulary that it was trained with."
         )
 
 

@@ -29,11 +29,7 @@ CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocab.json"
 def write_model_folder(
     folder: PathLike, config: Mapping[str, Any], tensors: Mapping[str, Tensor], vocabulary: Vocabulary
 ) -> None:
-    """Writes a folder atomically. It may replace an earlier recognizer, and nothing else.
-
-    Raises:
-        ValueError: if the folder holds something else.
-    """
+    """Writes a folder atomically. It may replace an earlier recognizer, and nothing else."""
     if not is_empty(folder):
         _check_replaceable(Path(folder))
     with atomic_folder(folder) as unfinished:
@@ -72,18 +68,16 @@ def limit_size(tensors: Mapping[str, Tensor]) -> Iterator[None]:
 
     The limit is generous, because some parameters are created twice: those of LoRA, and of norms that are replaced.
     """
-    max_parameters = 4 * len(tensors) + 100
-    max_numbers = 4 * sum(tensor.numel() for tensor in tensors.values()) + 1_000_000
-    num_parameters = num_numbers = 0
+    extra = 1_000  # for each parameter, which takes time even if it is empty
+    remaining = 4 * sum(tensor.numel() + extra for tensor in tensors.values()) + 1_000_000
 
-    def add(module: nn.Module, name: str, parameter: Tensor | None) -> None:
-        nonlocal num_parameters, num_numbers
-        num_parameters += 1
-        num_numbers += 0 if parameter is None else parameter.numel()
-        if num_parameters > max_parameters or num_numbers > max_numbers:
+    def subtract(module: nn.Module, name: str, parameter: Tensor | None) -> None:
+        nonlocal remaining
+        remaining -= extra if parameter is None else parameter.numel() + extra
+        if remaining < 0:
             raise ValueError(f"it would be larger than its {WEIGHTS}")
 
-    handle = register_module_parameter_registration_hook(add)
+    handle = register_module_parameter_registration_hook(subtract)
     try:
         yield
     finally:

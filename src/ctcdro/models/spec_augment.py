@@ -19,22 +19,7 @@ from torch import Tensor, nn
 
 
 class SpecAugment(nn.Module):
-    """Augments (B, F, D) features in training mode, and returns them unchanged in evaluation mode.
-
-    Args:
-        time_warp: maximum number of frames by which a point of the utterance is moved; 0 for no warp.
-        num_frequency_masks: frequency masks per utterance.
-        frequency_mask_width: maximum width of a frequency mask, in features.
-        num_time_masks: time masks per utterance.
-        time_mask_ratio: maximum width of a time mask, as a share of the utterance.
-
-    Example:
-        >>> _ = torch.manual_seed(0)
-        >>> features = torch.ones(2, 100, 80)
-        >>> augmented = SpecAugment()(features, torch.tensor([100, 60]))
-        >>> augmented.shape, bool((augmented == 0).any())
-        (torch.Size([2, 100, 80]), True)
-    """
+    """Augments (B, F, D) features in training mode, and returns them unchanged in evaluation mode."""
 
     def __init__(
         self,

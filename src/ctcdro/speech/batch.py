@@ -20,8 +20,6 @@ from .vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class LoadedUtterance:
-    """One utterance, read and encoded as labels."""
-
     inputs: npt.NDArray[np.float32]
     """(T,) samples, or (F, ...) features."""
     labels: list[int]
@@ -38,10 +36,7 @@ class Skipped:
 
 
 class Batch(NamedTuple):
-    """Padded utterances.
-
-    All tensors are in host memory. Move them with `to`, which keeps the lengths on the host.
-    """
+    """Padded utterances, in host memory. Move them with `to`, which keeps the lengths on the host."""
 
     inputs: Tensor
     """(B, T) float32 audio, or (B, F, ...) features, zero after the end of each utterance."""
@@ -65,11 +60,7 @@ class Batch(NamedTuple):
 
     @property
     def num_utterances(self) -> int:
-        """Zero if all utterances were skipped.
-
-        A single process can then ignore the batch. With several ranks the others wait for this one: call
-        `objective(torch.zeros(0), batch.groups)`, or clean the manifest beforehand.
-        """
+        """Zero if all were skipped. If other ranks wait, still call `objective(torch.zeros(0), batch.groups)`."""
         return len(self.lengths)
 
     def to(self, device: torch.device | str) -> Batch:
@@ -94,25 +85,7 @@ def _unpickle(inputs: Tensor, small: list[Any], skipped: list[str]) -> Batch:
 
 
 def collate(utterances: Sequence[LoadedUtterance | Skipped]) -> Batch:
-    """Pads utterances into one batch.
-
-    Args:
-        utterances: items of a `SpeechDataset`.
-
-    Returns:
-        The utterances that could be read, in the given order, and the errors of the others.
-
-    Example:
-        >>> long, short = np.ones(3, np.float32), np.ones(2, np.float32)
-        >>> read = [LoadedUtterance(long, [3, 5], group=1, index=7), LoadedUtterance(short, [3], group=1, index=9)]
-        >>> batch = collate([*read, Skipped("b.wav: an empty file.")])
-        >>> batch.inputs
-        tensor([[1., 1., 1.],
-                [1., 1., 0.]])
-        >>> batch.targets, batch.num_labels, batch.skipped
-        (tensor([[3, 5],
-                [3, 0]]), tensor([2, 1]), ['b.wav: an empty file.'])
-    """
+    """Pads the utterances that could be read, in the given order, into one batch with the errors of the others."""
     read = [utterance for utterance in utterances if isinstance(utterance, LoadedUtterance)]
     lengths = [len(utterance.inputs) for utterance in read]
     num_labels = [len(utterance.labels) for utterance in read]

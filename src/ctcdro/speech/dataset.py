@@ -27,11 +27,7 @@ InputReader: TypeAlias = Callable[[int], npt.NDArray[np.float32]]
 
 
 def check_audio_exists(manifests: Iterable[Manifest]) -> None:
-    """Checks that all audio files exist, so that a missing one stops a run before its first step; opens none.
-
-    Raises:
-        AudioError: names the first missing file with its line, and the number of utterances without audio.
-    """
+    """Checks that all audio files exist, so that a missing one stops a run before its first step; opens none."""
     missing = [
         (manifest.where(index), utterance.audio_filepath)
         for manifest in manifests
@@ -51,10 +47,6 @@ class TextArray:
 
     A worker process shares the memory of its parent until one of them writes to it, and reading a Python object writes
     its reference count. As Python objects, a million texts would gradually be copied into every worker.
-
-    Example:
-        >>> TextArray(["ano", "řeč"])[1]
-        'řeč'
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -68,13 +60,7 @@ class TextArray:
 
 
 class AudioReader:
-    """Reads the samples of an utterance, at 16 kHz.
-
-    Args:
-        manifest: the utterances.
-        min_duration: shorter audio is an `AudioError`.
-        max_duration: longer audio is an `AudioError`.
-    """
+    """Reads the samples of an utterance, at 16 kHz. Audio of a duration out of bounds is an `AudioError`."""
 
     def __init__(
         self, manifest: Manifest, min_duration: Seconds = MIN_DURATION, max_duration: Seconds = math.inf
@@ -89,14 +75,11 @@ class AudioReader:
         path = self._paths[index]
         samples = read_audio(path, float(self._offsets[index]), float(self._durations[index]))
         duration = len(samples) / SAMPLE_RATE
-        if duration < self.min_duration:
-            raise AudioError(f"{path}: {duration:.3f} s of audio, less than {self.min_duration:g} s. {_REMOVE}")
-        if duration > self.max_duration:
-            raise AudioError(f"{path}: {duration:.3f} s of audio, more than {self.max_duration:g} s. {_REMOVE}")
+        if not self.min_duration <= duration <= self.max_duration:
+            is_short = duration < self.min_duration
+            bound = f"less than {self.min_duration:g} s" if is_short else f"more than {self.max_duration:g} s"
+            raise AudioError(f"{path}: {duration:.3f} s of audio, {bound}. Remove it from the manifest.")
         return samples
-
-
-_REMOVE = "Remove it from the manifest."
 
 
 class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
@@ -109,19 +92,6 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
             is the same in all splits.
         on_fault: "stop" raises an `AudioError` if an utterance cannot be read, "skip" returns `Skipped`.
         reader: reads the inputs of an utterance; by default `AudioReader(manifest)`.
-
-    Raises:
-        ValueError: if an argument is wrong, or the vocabulary lacks a language of the manifest.
-
-    Example:
-        >>> import tempfile, soundfile
-        >>> from ctcdro import Utterance
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     soundfile.write(f"{folder}/a.wav", np.zeros(4000), 16_000)
-        ...     manifest = Manifest([Utterance(f"{folder}/a.wav", duration=0.25, text="ano", lang="ces")])
-        ...     utterance = SpeechDataset(manifest, Vocabulary.of(["ano"], ["ces"]))[0]
-        >>> utterance.inputs.shape, utterance.labels, utterance.group, utterance.index
-        ((4000,), [3, 4, 5, 6], 0, 0)
     """
 
     def __init__(

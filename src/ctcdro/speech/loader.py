@@ -54,28 +54,9 @@ def load_batches(
     iteration, also when the loop is left early.
 
     Args:
-        dataset: the utterances.
         batch_sampler: yields the indices of each batch, such as `LengthMatchedBatchSampler`.
         num_workers: processes that read audio; 0 reads in this process.
         pin_memory: whether to return tensors in pinned memory, for asynchronous copies to a GPU.
-
-    Returns:
-        An iterable of `Batch`.
-
-    Example:
-        >>> import tempfile, numpy as np, soundfile
-        >>> from ctcdro import CTCDROLoss, Manifest, Utterance
-        >>> from ctcdro.speech.vocabulary import Vocabulary
-        >>> criterion = CTCDROLoss(num_groups=1, step_size=1e-4, smoothing=0.1)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     soundfile.write(f"{folder}/a.wav", np.zeros(16_000), 16_000)
-        ...     manifest = Manifest([Utterance(f"{folder}/a.wav", duration=1.0, text="ano", lang="ces")])
-        ...     vocabulary = Vocabulary.of(["ano"], ["ces"])
-        ...     for batch in load_batches(SpeechDataset(manifest, vocabulary), batch_sampler=[[0]]):
-        ...         num_frames = batch.lengths // 320  # of a model
-        ...         log_probs = torch.zeros(num_frames.max(), batch.num_utterances, len(vocabulary)).log_softmax(-1)
-        ...         criterion(log_probs, batch.targets, num_frames, batch.num_labels, batch.groups)
-        tensor(76.5326)
     """
     return _BatchLoader(
         dataset,

@@ -32,8 +32,6 @@ GROUP_SEPARATOR = "/"
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of utterances."""
-
     names: list[str]
     """Sorted, unless they were given."""
     numbers: npt.NDArray[np.int64]
@@ -63,11 +61,7 @@ class Manifest(Sequence[Utterance]):
 
     @classmethod
     def read(cls, path: PathLike) -> Manifest:
-        """Reads a manifest.
-
-        Raises:
-            ValueError: names the file, the line and the invalid field.
-        """
+        """Reads a manifest. A ValueError names the file, the line and the invalid field."""
         manifest = cls([])
         manifest.path = Path(path)
         for line, utterance in read_utterances(path):
@@ -134,15 +128,7 @@ class Manifest(Sequence[Utterance]):
 
 
 def group_name(utterance: Utterance, by: Sequence[str]) -> str:
-    """The group of an utterance.
-
-    Example:
-        >>> group_name(Utterance("a.wav", duration=2.5, text="ahoj", lang="ces", corpus="cv"), by=["lang", "corpus"])
-        'ces/cv'
-
-    Raises:
-        ValueError: names the field that has no valid value.
-    """
+    """The group of an utterance, such as "ces/cv" by language and corpus."""
     values = [utterance.value(name) for name in by]
     for name, value in zip(by, values, strict=True):
         if not isinstance(value, str) or not value:
@@ -153,16 +139,7 @@ def group_name(utterance: Utterance, by: Sequence[str]) -> str:
 
 
 def manifest_line(utterance: Utterance, folder: Path) -> str:
-    """The line of an utterance in a manifest, with its line end.
-
-    Args:
-        utterance: the utterance.
-        folder: absolute path of the manifest's folder; paths of audio below it become relative.
-
-    Example:
-        >>> manifest_line(Utterance("/data/a.wav", duration=2.5, text="řeč", lang="ces"), Path("/data"))
-        '{"audio_filepath": "a.wav", "duration": 2.5, "text": "řeč", "lang": "ces"}\\n'
-    """
+    """The line of an utterance in a manifest in `folder`, an absolute path; paths of audio below it become relative."""
     audio = Path.cwd() / utterance.audio_filepath  # `..` is kept, because it leads elsewhere behind a symbolic link
     if audio.is_relative_to(folder) and not escapes_folder(str(audio.relative_to(folder))):
         audio = audio.relative_to(folder)
@@ -170,11 +147,7 @@ def manifest_line(utterance: Utterance, folder: Path) -> str:
 
 
 def read_utterances(path: PathLike) -> Iterator[tuple[int, Utterance]]:
-    """Reads a manifest utterance by utterance, with the line number of each; blank lines are skipped.
-
-    Raises:
-        ValueError: names the file, the line and the invalid field.
-    """
+    """Reads a manifest utterance by utterance, with the line number of each; blank lines are skipped."""
     folder = os.path.dirname(path)
     for number, record in read_json_lines(path):
         try:

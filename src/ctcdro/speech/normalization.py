@@ -32,22 +32,18 @@ class _Spoken(dict[int, int | None]):
 
     def __missing__(self, code: int) -> int | None:
         character = chr(code)
-        kept = code if character.isspace() or not _is_silent(character) else None
+        is_silent = (
+            unicodedata.category(character) in ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Cc", "Cs")
+            or character in BIDI_CONTROLS
+            or character == WORD_SPACE
+        )
+        kept = None if is_silent and not character.isspace() else code
         if code < 0x10000:  # a million others are rare
             self[code] = kept
         return kept
 
 
 _SPOKEN = _Spoken()
-
-
-def _is_silent(character: str) -> bool:
-    """Whether it is punctuation, a control character, a text direction mark, or the label of the space."""
-    return (
-        unicodedata.category(character) in ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Cc", "Cs")
-        or character in BIDI_CONTROLS
-        or character == WORD_SPACE
-    )
 
 
 def paper(text: str) -> str:
@@ -72,12 +68,7 @@ def _without_brackets(text: str) -> str:
 
 
 def none(text: str) -> str:
-    """Composed characters (NFC) and single spaces, for texts that are already normalized.
-
-    Example:
-        >>> none(" Dobry\u0301  den! ")
-        'Dobrý den!'
-    """
+    """Composed characters (NFC) and single spaces, for texts that are already normalized."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
@@ -85,12 +76,6 @@ PROFILES: dict[str, Callable[[str], str]] = {"clean": clean, "paper": paper, "no
 
 
 def normalize(text: str, profile: str) -> str:
-    """Applies the text profile of that name.
-
-    Example:
-        >>> normalize("Ahoj!", "clean")
-        'ahoj'
-    """
     if profile not in PROFILES:
         raise ValueError(f"`profile` must be one of {', '.join(sorted(PROFILES))}; got {profile!r}.")
     return PROFILES[profile](text)

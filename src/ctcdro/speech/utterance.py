@@ -14,12 +14,7 @@ from ..storage.paths import PathLike, resolve_audio_path
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One utterance: a segment of an audio file, its text and its language.
-
-    Example:
-        >>> Utterance("clips/a1.flac", duration=3.2, text="dobrý den", lang="ces").value("lang")
-        'ces'
-    """
+    """A segment of an audio file, which starts at `offset` seconds and takes `duration` seconds."""
 
     audio_filepath: str
     duration: float
@@ -50,15 +45,7 @@ class Utterance:
 
     @classmethod
     def from_record(cls, record: Any, folder: PathLike = "") -> Utterance:
-        """Reads the object on a line of a manifest.
-
-        Args:
-            record: the object.
-            folder: folder of the manifest, to which paths are relative.
-
-        Raises:
-            ValueError: names the field that is missing or invalid, or a file that the manifest may not name.
-        """
+        """Reads the object on a line of a manifest in `folder`. A ValueError names the field that is invalid."""
         if not isinstance(record, dict):
             raise ValueError(f"expected an object with the fields of an utterance, got {shorten(record)}")
         for name in ("audio_filepath", "duration", "text", "lang"):

@@ -27,7 +27,6 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def can_be_language(code: str) -> bool:
-    """Whether a language code can be a token."""
     return re.fullmatch(r"[^\s\[\]]+", code) is not None
 
 
@@ -37,12 +36,7 @@ def can_be_character(character: str) -> bool:
 
 
 def frames_needed(labels: Sequence[int]) -> int:
-    """The fewest frames that CTC can align labels to: one per label, and a blank between two equal labels.
-
-    Example:
-        >>> frames_needed([3, 8, 8, 5])
-        5
-    """
+    """The fewest frames that CTC can align labels to: one per label, and a blank between two equal labels."""
     return len(labels) + sum(label == following for label, following in pairwise(labels))
 
 
@@ -95,8 +89,6 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.tokens == other.tokens
 
-    __hash__ = None  # type: ignore[assignment]
-
     def encode(self, text: str, language: str) -> list[int]:
         """The labels of an utterance: its language, then its characters; all unknown characters have one label."""
         if language not in self.languages:
@@ -148,11 +140,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: PathLike) -> Vocabulary:
-        """Reads a vocabulary written by `save`.
-
-        Raises:
-            ValueError: names the file if it is something else.
-        """
+        """Reads a vocabulary written by `save`. A ValueError names the file if it is something else."""
         try:
             return cls._from_labels(read_json(path))
         except ValueError as error:

@@ -26,17 +26,18 @@ from pathlib import Path
 
 from ..prepare.dataset_folder import refuse_other_dataset, write_dataset
 from ..runtime.progress import Track, untracked
+from ..speech.audio import SAMPLE_RATE
 from ..speech.manifest import Manifest
 from ..speech.utterance import Utterance
 from ..storage.atomic import remove_leftovers
 from ..storage.locks import lock_folder
 from ..storage.paths import PathLike
-from .rendering import SAMPLE_RATE, Pool, SpeakJob, num_samples
+from .rendering import Pool, SpeakJob, num_samples
 from .script import SPLITS, Key, Sentence, plan, rng_of
 from .spec import DEMO_SPECS, SpeechSpec
-from .voices import LANGUAGES, check_languages
+from .voices import check_languages
 
-__all__ = ["DEMO_SPECS", "LANGUAGES", "SpeechSpec", "make_corpus"]
+__all__ = ["DEMO_SPECS", "SpeechSpec", "make_corpus"]
 
 FORMAT = 1  # raise it when the same spec gives different audio
 PACKAGES = ("babel", "espeakng_loader", "gflanguages", "soxr", "wordfreq")
@@ -58,7 +59,6 @@ def make_corpus(
         seed: seed of words, speakers, rooms and noise.
         num_workers: number of processes; by default one per core.
         overwrite: whether to replace the manifests of a dataset that was made with other options.
-        track: shows progress.
 
     Returns:
         The manifests, by split.
@@ -66,16 +66,6 @@ def make_corpus(
     Raises:
         ValueError: if a language is not supported, or has too few words for so many different sentences; or if another
             process is writing to the folder.
-        RuntimeError: names the text if eSpeak NG fails.
-        ImportError: if a package of the extra `demo` is missing.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> spec = SpeechSpec(duration=1.0, spread=0.2, train_minutes=0.1, dev_minutes=0.05, test_minutes=0.05)
-        >>> with TemporaryDirectory() as folder:
-        ...     manifests = make_corpus(folder, {"ces": spec}, num_workers=1)
-        >>> [(split, len(manifest)) for split, manifest in manifests.items()]
-        [('train', 6), ('dev', 3), ('test', 3)]
     """
     languages = sorted(specs)
     check_languages(languages)
@@ -93,11 +83,9 @@ def make_corpus(
         lengths = _render(jobs, pool, track)
         manifests = {}
         for split in reversed(SPLITS):
-            keys = [key for key in sentences if key[1] == split]
-            if keys:
-                manifests[split] = Manifest(
-                    _utterance(key, sentences[key], jobs[key], lengths[key], out) for key in keys
-                )
+            if keys := [key for key in sentences if key[1] == split]:
+                utterances = (_utterance(key, sentences[key], jobs[key], lengths[key], out) for key in keys)
+                manifests[split] = Manifest(utterances)
         write_dataset(folder, about, manifests)
     return manifests
 

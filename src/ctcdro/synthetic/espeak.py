@@ -32,9 +32,6 @@ class ESpeak:
 
     Use it in a separate process: there is one voice per process, and the working directory is changed if the path of
     the library's data is too long.
-
-    Raises:
-        RuntimeError: if the library cannot be started.
     """
 
     def __init__(self) -> None:
@@ -75,13 +72,7 @@ class ESpeak:
         return " ".join(clauses).strip()
 
     def say(self, text: str, rate: int, pitch: int) -> npt.NDArray[np.int16]:
-        """The samples of a text.
-
-        Args:
-            text: text in the script of the language.
-            rate: words per minute.
-            pitch: 0 to 100; 50 is the pitch of the voice.
-        """
+        """The samples of a text, at `rate` words per minute; `pitch` is 0 to 100, and 50 that of the voice."""
         self._library.espeak_SetParameter(RATE, rate, 0)
         self._library.espeak_SetParameter(PITCH, pitch, 0)
         self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))

@@ -35,12 +35,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..speech.audio import SAMPLE_RATE
 from ..storage.atomic import atomic_write_bytes
 from .acoustics import add_noise, add_room, set_level
 from .espeak import ESpeak
 from .spec import SHORTEST
 
-SAMPLE_RATE = 16_000
 MARGIN = 0.05  # seconds of silence before and after
 TIME_LIMIT = 60  # seconds per utterance, which usually takes ten milliseconds
 
@@ -73,14 +73,7 @@ Job: TypeAlias = ReadJob | SpeakJob
 
 
 class Pool:
-    """Worker processes, as a context manager.
-
-    Example:
-        >>> with Pool(num_workers=1) as pool:
-        ...     phonemes, length = pool.run([ReadJob("cs", ["den"]), SpeakJob("cs", "dobrý den", rate=120, pitch=50)])
-        >>> phonemes, 8000 < length < 24000
-        (['dˈen'], True)
-    """
+    """Worker processes, as a context manager."""
 
     def __init__(self, num_workers: int) -> None:
         self._workers = [_Worker() for _ in range(num_workers)]
@@ -97,11 +90,7 @@ class Pool:
             worker.close(at_once=error is not None)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Any]:
-        """Yields the answers, in the order of the jobs.
-
-        Raises:
-            RuntimeError: names voice and text if eSpeak NG fails or a worker dies.
-        """
+        """Yields the answers, in the order of the jobs. Errors name voice and text."""
         idle: SimpleQueue[_Worker] = SimpleQueue()
         for worker in self._workers:
             idle.put(worker)
@@ -191,10 +180,10 @@ def work() -> None:
 
 def _answer(espeak: ESpeak, job: Job) -> dict[str, Any]:
     try:
+        output = in_fork(lambda: _call(espeak, job))
         if isinstance(job, ReadJob):
-            return {"result": json.loads(in_fork(lambda: _read(espeak, job)))}
-        spoken = np.frombuffer(in_fork(lambda: _say(espeak, job)), dtype=np.int16)
-        samples = _finish(spoken, espeak.sample_rate, job)
+            return {"result": json.loads(output)}
+        samples = _finish(np.frombuffer(output, dtype=np.int16), espeak.sample_rate, job)
         if job.path is not None:
             _write(job.path, samples)
         return {"result": len(samples)}
@@ -203,11 +192,7 @@ def _answer(espeak: ESpeak, job: Job) -> dict[str, Any]:
 
 
 def in_fork(function: Callable[[], bytes]) -> bytes:
-    """Calls a function in a forked process.
-
-    Raises:
-        RuntimeError: with the error that was raised there, or the signal that ended the process.
-    """
+    """Calls a function in a forked process; raises its error, or the signal that ended it, as a RuntimeError."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -231,13 +216,10 @@ def in_fork(function: Callable[[], bytes]) -> bytes:
     return received[1:]
 
 
-def _read(espeak: ESpeak, job: ReadJob) -> bytes:
+def _call(espeak: ESpeak, job: Job) -> bytes:
     espeak.set_voice(job.voice)
-    return json.dumps([espeak.read(word) for word in job.words]).encode()
-
-
-def _say(espeak: ESpeak, job: SpeakJob) -> bytes:
-    espeak.set_voice(job.voice)
+    if isinstance(job, ReadJob):
+        return json.dumps([espeak.read(word) for word in job.words]).encode()
     return espeak.say(job.text, job.rate, job.pitch).tobytes()
 
 
@@ -249,8 +231,7 @@ def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: SpeakJob) -> n
     missing = round(SHORTEST * SAMPLE_RATE) - len(samples)
     samples = np.pad(samples, max(round(MARGIN * SAMPLE_RATE), (missing + 1) // 2))
     rng = np.random.default_rng(job.seed)
-    if job.reverberation > 0:
-        samples = add_room(samples, job.reverberation, SAMPLE_RATE, rng)
+    samples = add_room(samples, job.reverberation, SAMPLE_RATE, rng)
     if job.snr is not None:
         samples = add_noise(samples, job.snr, rng)
     return np.rint(set_level(samples) * 32767).astype("<i2")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from .rendering import SAMPLE_RATE, Pool, ReadJob, SpeakJob
+from ..speech.audio import SAMPLE_RATE
+from .rendering import Pool, ReadJob, SpeakJob
 from .spec import LONGEST, SHORTEST, SpeechSpec
-from .voices import VARIANTS, find_language
+from .voices import LANGUAGES, VARIANTS
 from .words import compose, frequent_words, is_read_well, join, num_sounds
 
 SPLITS = ("test", "dev", "train")  # in the order of drawing
@@ -29,8 +29,7 @@ Key: TypeAlias = tuple[str, str, int]
 """Language, split and number of a sentence."""
 
 
-@dataclass(frozen=True)
-class Speaker:
+class Speaker(NamedTuple):
     """A variant of the language's voice, with a pitch and a rate."""
 
     name: str
@@ -43,39 +42,26 @@ class Speaker:
         return SpeakJob(voice=self.voice, text=" ".join(words), rate=self.rate, pitch=self.pitch)
 
 
-@dataclass(frozen=True)
-class Word:
-    """A word and the number of its phonemes."""
-
+class Word(NamedTuple):
     text: str
     num_sounds: int
 
 
-@dataclass(frozen=True)
-class SpeakerPace:
-    """Durations of a speaker's words."""
-
+class SpeakerPace(NamedTuple):
     base: float
     """Seconds of a sentence without words."""
     seconds: npt.NDArray[np.float64]
     """(n,) seconds of each word."""
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """An utterance before it is rendered."""
-
+class Sentence(NamedTuple):
     speaker: Speaker
     words: tuple[str, ...]
     text: str
 
 
 def plan(specs: Mapping[str, SpeechSpec], seed: int, pool: Pool) -> dict[Key, Sentence]:
-    """The sentences of all splits, without duplicates.
-
-    Raises:
-        ValueError: names the language if it has too few words for so many different sentences.
-    """
+    """The sentences of all splits, without duplicates."""
     vocabularies = readable_words(specs, pool)
     speakers = {language: draw_speakers(language, spec, seed) for language, spec in specs.items()}
     paces = _measure(vocabularies, speakers, pool)
@@ -88,7 +74,7 @@ def plan(specs: Mapping[str, SpeechSpec], seed: int, pool: Pool) -> dict[Key, Se
             for number, target in enumerate(draw_durations(spec, getattr(spec, f"{split}_minutes"), rng)):
                 speaker = speakers[language][rng.integers(spec.num_speakers)]
                 chosen = _new_sentence(language, words, paces[speaker], target, seen, rng)
-                sentences[language, split, number] = Sentence(speaker, chosen, join(chosen, find_language(language)))
+                sentences[language, split, number] = Sentence(speaker, chosen, join(chosen, LANGUAGES[language]))
     return sentences
 
 
@@ -102,13 +88,11 @@ def readable_words(specs: Mapping[str, SpeechSpec], pool: Pool) -> dict[str, lis
     """The words of each language that its voice reads well: `num_words`, or all if there are fewer."""
     languages = sorted(specs)
     candidates = [frequent_words(language)[: 4 * specs[language].num_words + 100] for language in languages]
-    jobs = [ReadJob(find_language(code).voice, words) for code, words in zip(languages, candidates, strict=True)]
+    jobs = [ReadJob(LANGUAGES[code].voice, words) for code, words in zip(languages, candidates, strict=True)]
     readable = {}
     for code, words, readings in zip(languages, candidates, pool.run(jobs), strict=True):
         pairs = zip(words, readings, strict=True)
-        good = [
-            Word(word, num_sounds(reading)) for word, reading in pairs if is_read_well(reading, find_language(code))
-        ]
+        good = [Word(word, num_sounds(reading)) for word, reading in pairs if is_read_well(reading, LANGUAGES[code])]
         readable[code] = good[: specs[code].num_words]
     return readable
 
@@ -116,11 +100,10 @@ def readable_words(specs: Mapping[str, SpeechSpec], pool: Pool) -> dict[str, lis
 def draw_speakers(language: str, spec: SpeechSpec, seed: int) -> list[Speaker]:
     rng = rng_of(seed, language, "speakers")
     variants = rng.permutation(VARIANTS)
-    voice = find_language(language).voice
     return [
         Speaker(
             name=f"{language}-{number}",
-            voice=f"{voice}+{variants[number % len(variants)]}",
+            voice=f"{LANGUAGES[language].voice}+{variants[number % len(variants)]}",
             pitch=int(rng.integers(*PITCHES, endpoint=True)),
             rate=round(rng.uniform(*spec.words_per_minute)),
         )
@@ -129,13 +112,7 @@ def draw_speakers(language: str, spec: SpeechSpec, seed: int) -> list[Speaker]:
 
 
 def draw_durations(spec: SpeechSpec, minutes: float, rng: np.random.Generator) -> list[float]:
-    """Durations from a gamma distribution, clipped to the allowed range, with a sum close to `minutes`.
-
-    Example:
-        >>> durations = draw_durations(SpeechSpec(duration=4.0, spread=1.7), minutes=60, rng=rng_of(0))
-        >>> len(durations), round(float(np.mean(durations)), 3), round(float(np.std(durations)), 1)
-        (900, 4.0, 1.7)
-    """
+    """Durations from a gamma distribution, clipped to the allowed range, with a sum close to `minutes`."""
     drawn = np.full(max(int(minutes > 0), round(60 * minutes / spec.duration)), spec.duration)
     if not len(drawn):
         return []
@@ -143,7 +120,7 @@ def draw_durations(spec: SpeechSpec, minutes: float, rng: np.random.Generator) -
         drawn = rng.gamma((spec.duration / spec.spread) ** 2, size=len(drawn))
     for _ in range(8):  # clipping moves the mean
         drawn = np.clip(drawn * (spec.duration / drawn.mean()), SHORTEST, LONGEST)
-    return [float(duration) for duration in drawn]
+    return drawn.tolist()
 
 
 def _measure(
@@ -181,7 +158,7 @@ def _new_sentence(
         # There are few sentences of one short word; when they are used up, longer ones are drawn.
         longer = target * (1 + tried / 100)
         chosen = tuple(words[index] for index in compose(pace.seconds, longer - pace.base, rng))
-        text = join(chosen, find_language(language))
+        text = join(chosen, LANGUAGES[language])
         if text not in seen:
             seen.add(text)
             return chosen

@@ -19,21 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..speech.normalization import clean
-from .voices import Language, find_language
+from .voices import LANGUAGES, Language
 
-# Prefixes of the Unicode names of letters, by script.
-SCRIPTS = {
+# Prefixes of the Unicode names of letters, where they are not just the name of the script.
+LETTER_NAMES = {
     "Arabic": ("ARABIC LETTER",),  # without tatweel, which is not spoken
-    "Bengali": ("BENGALI",),
-    "Cyrillic": ("CYRILLIC",),
-    "Devanagari": ("DEVANAGARI",),
-    "Georgian": ("GEORGIAN",),
-    "Greek": ("GREEK",),
     "Han": ("CJK UNIFIED",),
     "Hangul": ("HANGUL SYLLABLE",),
     "Kana": ("HIRAGANA LETTER", "KATAKANA LETTER", "KATAKANA-HIRAGANA PROLONGED"),
-    "Latin": ("LATIN",),
-    "Tamil": ("TAMIL",),
 }
 SYLLABIC = {"Han", "Hangul"}  # one character can be a word; elsewhere it is read as the name of a letter
 
@@ -49,6 +42,9 @@ NOT_FIRST_IN_KANA = "んンっッーぁぃぅぇぉゃゅょァィゥェォャ�
 VOWEL_SOUNDS = "aeiouyæøœɐɑɒɔɘəɚɛɜɞɤɨɪɯɵɶʉʊʌʏεᵻ\u0329"
 NO_SOUNDS = "ˈˌː"
 
+# Sample texts in gflanguages, by voice: with the names in CLDR, the source of words of languages without wordfreq.
+SAMPLES = {"ka": "ka_Geor", "sw": "sw_Latn", "yue": "yue_Hant"}
+
 NUM_LISTED = 10_000  # words from wordfreq, before filtering
 MAX_PHRASE = 4  # characters
 PSEUDO_TERRITORIES = {"XA", "XB", "ZZ"}  # accents, writing direction, unknown
@@ -57,29 +53,22 @@ NUM_LAST = 16  # candidates for the last word of a sentence
 
 @cache
 def frequent_words(code: str) -> tuple[str, ...]:
-    """Words of a language, sorted by frequency if it is known.
-
-    Example:
-        >>> frequent_words("ces")[:4]
-        ('se', 'na', 'je', 'to')
-        >>> "世界" in frequent_words("yue"), "the" in frequent_words("yue")
-        (True, False)
-    """
-    language = find_language(code)
+    """Words of a language, sorted by frequency if it is known."""
+    language = LANGUAGES[code]
     return tuple(dict.fromkeys(word for word in _listed(language) if is_word(word, language)))
 
 
 def _listed(language: Language) -> Iterator[str]:
-    if language.wordfreq is None:
-        texts = [*_sample_texts(language.sample), *_cldr_names(language.locale)]
+    if language.wordfreq == "-":
+        texts = [*_sample_texts(SAMPLES[language.voice]), *_cldr_names(language.voice)]
         yield from (word for text in texts for word in _split(text, language))
         return
     import wordfreq
 
     for word in wordfreq.top_n_list(language.wordfreq, NUM_LISTED):
-        # wordfreq folds case, which replaces the final sigma and the sharp s.
+        # wordfreq folds case, which replaces the final sigma by a sigma and the sharp s by ss.
         spelled = re.sub("σ$", "ς", word) if language.script == "Greek" else word
-        if clean(spelled) == spelled and (language.avoid is None or language.avoid not in spelled):
+        if clean(spelled) == spelled and not (language.voice == "de" and "ss" in spelled):
             yield spelled
 
 
@@ -91,11 +80,10 @@ def _split(text: str, language: Language) -> list[str]:
     return [clean(word) for word in words if word.replace("’", "'").find("'") < 0]
 
 
-def _cldr_names(locale: str | None) -> Iterator[str]:
+def _cldr_names(locale: str) -> Iterator[str]:
     """Names of times, places and languages. Month names are those used in dates: others may be inherited."""
     from babel import Locale
 
-    assert locale is not None
     names = Locale.parse(locale)
     for calendar in (names.months, names.days):
         yield from calendar["format"]["wide"].values()
@@ -105,7 +93,7 @@ def _cldr_names(locale: str | None) -> Iterator[str]:
     yield from (zone["city"] for zone in names.time_zones.values() if "city" in zone)
 
 
-def _sample_texts(sample: str | None) -> Iterator[str]:
+def _sample_texts(sample: str) -> Iterator[str]:
     import gflanguages
 
     texts = gflanguages.LoadLanguages()[sample].sample_text
@@ -113,12 +101,7 @@ def _sample_texts(sample: str | None) -> Iterator[str]:
 
 
 def is_word(word: str, language: Language) -> bool:
-    """Whether a text is one word in the script of the language, and no abbreviation.
-
-    Example:
-        >>> [is_word(word, find_language("rus")) for word in ("слово", "word", "2й", "в", "см")]
-        [True, False, False, False, False]
-    """
+    """Whether a text is one word in the script of the language, and no abbreviation."""
     if len(word) < (1 if language.script in SYLLABIC else 2) or not unicodedata.category(word[0]).startswith("L"):
         return False
     if not all(_is_of_script(character, language.script) for character in word):
@@ -131,27 +114,19 @@ def is_word(word: str, language: Language) -> bool:
 
 def _is_of_script(character: str, script: str) -> bool:
     kind, name = unicodedata.category(character), unicodedata.name(character, "")
+    prefixes = LETTER_NAMES.get(script, (script.upper(),))
     # Marks without a script in their name, such as those of Romanized Arabic, are excluded.
-    return kind[0] in "LM" and (name.startswith(SCRIPTS[script]) or (script == "Arabic" and name in _ARABIC_MARKS))
+    return kind[0] in "LM" and (name.startswith(prefixes) or (script == "Arabic" and name in _ARABIC_MARKS))
 
 
 _ARABIC_MARKS = {"ARABIC FATHA", "ARABIC DAMMA", "ARABIC KASRA", "ARABIC SHADDA", "ARABIC SUKUN", "ARABIC FATHATAN"}
 
 
 def is_read_well(reading: str, language: Language) -> bool:
-    """Whether phonemes are those of a word read in its language, and not spelled out.
+    """Whether phonemes from `ESpeak.read` are those of a word read in its language, and not spelled out.
 
-    Args:
-        reading: phonemes from `ESpeak.read`. A change of language is in parentheses, and names of letters are separated
-            by spaces. Arabic words whose short vowels are unknown have sequences of consonants.
-        language: the language of the word.
-
-    Example:
-        >>> czech, arabic = find_language("ces"), find_language("ara")
-        >>> [is_read_well(reading, czech) for reading in ("dˈen", "(en)ðə(cs)", "dvˈojite vˌeː", "st")]
-        [True, False, False, False]
-        >>> [is_read_well(reading, arabic) for reading in ("ʔassalˈaːm", "ʔalmtħdt")]
-        [True, False]
+    A change of language is in parentheses, and names of letters are separated by spaces. Arabic words whose short
+    vowels are unknown have sequences of consonants.
     """
     if "(" in reading or (" " in reading and language.script != "Han"):
         return False
@@ -167,21 +142,11 @@ def num_sounds(reading: str) -> int:
 
 
 def join(words: Sequence[str], language: Language) -> str:
-    """Writes a sentence, with or without spaces."""
     return (" " if language.spaced else "").join(words)
 
 
 def compose(seconds: npt.NDArray[np.float64], target: float, rng: np.random.Generator) -> list[int]:
-    """Draws one or more words at random, whose total duration is close to `target`.
-
-    Args:
-        seconds: (n,) duration of each word.
-        target: duration of the sentence, in seconds.
-        rng: random generator.
-
-    Returns:
-        The numbers of the words.
-    """
+    """Numbers of one or more random words, of (n,) `seconds`, whose total duration is close to `target`."""
     chosen: list[int] = []
     shortest = seconds.min()
     while target - seconds[word := int(rng.integers(len(seconds)))] >= shortest:

@@ -11,12 +11,10 @@ class PretrainedEncoder(nn.Module):
     """An encoder from `transformers`.
 
     Attributes:
-        network: the module of `transformers`.
-        family: its `config.model_type`.
-        width: width of a frame.
+        family: the `config.model_type` of the network.
         num_layers: number of hidden layers, including the input of the first Transformer layer.
         min_samples: samples that one frame needs.
-        max_samples: samples that the encoder accepts; None if there is no limit.
+        max_samples: samples that the encoder accepts.
     """
 
     def __init__(self, network: Any, min_samples: int, max_samples: int | None = None) -> None:

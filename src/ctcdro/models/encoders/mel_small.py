@@ -19,20 +19,7 @@ from ..log_mel import WINDOW, SmallLogMel, num_windows
 class MelSmall(nn.Module):
     """The encoder. It has one hidden layer to read, the last.
 
-    Args:
-        width: width of a frame.
-        num_blocks: number of blocks.
-        kernel: frames that a convolution covers; odd.
-        expansion: factor by which a block is wider inside.
-        num_bins: mel bins.
-        stacked: frames of 10 ms that are stacked to one.
-
-    Example:
-        >>> import torch
-        >>> encoder = MelSmall()
-        >>> hidden, = encoder(torch.randn(2, 16_000), torch.tensor([16_000, 8_000]))
-        >>> hidden.shape, encoder.num_frames(torch.tensor([16_000, 8_000]))
-        (torch.Size([2, 33, 144]), tensor([33, 16]))
+    A block is `expansion` times as wide inside as outside. A frame is `stacked` frames of 10 ms.
     """
 
     num_layers = 1

@@ -27,8 +27,6 @@ MAX_LAYERS = 1_000
 
 
 class Family(NamedTuple):
-    """Facts about a family of encoders."""
-
     encoder: type[PretrainedEncoder]
     lora_targets: tuple[str, ...]
     """Linear layers that LoRA adapts by default."""
@@ -48,11 +46,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def from_pretrained(name: str) -> PretrainedEncoder:
-    """Loads the encoder of a checkpoint: a folder, or a name on the Hugging Face hub.
-
-    Raises:
-        ValueError: if there is no such checkpoint, its family is not in `FAMILIES`, or weights are missing.
-    """
+    """Loads the encoder of a checkpoint: a folder, or a name on the Hugging Face hub."""
     transformers = _transformers()
     with _naming(name):
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)

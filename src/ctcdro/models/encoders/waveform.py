@@ -16,12 +16,7 @@ from .base import PretrainedEncoder, hidden_layers
 
 
 class WaveformEncoder(PretrainedEncoder):
-    """Convolutions on the audio, then Transformer layers.
-
-    Args:
-        network: a `Wav2Vec2Model` or a module like it.
-        normalize: whether it expects audio of zero mean and unit variance.
-    """
+    """Convolutions on the audio, optionally brought to zero mean and unit variance, then Transformer layers."""
 
     def __init__(self, network: Any, normalize: bool) -> None:
         config = network.config
