@@ -91,6 +91,7 @@ def read_references(path: PathLike, lang: str | None = None) -> list[Transcript]
 
 
 def read_hypotheses(path: PathLike) -> list[Transcript]:
+    """Reads hypotheses, with or without languages, in any of the formats above."""
     return _read(path, _parse_hypothesis)
 
 
