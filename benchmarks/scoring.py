@@ -20,7 +20,7 @@ import numpy as np
 from corpora import LETTERS, SET_1, texts_like_set_1
 from measuring import seconds_in_turns, shown
 
-from ctcdro.scoring.edits import count_characters, count_words
+from ctcdro.scoring.edits import count_fewest
 from ctcdro.scoring.intervals import confidence_intervals
 from ctcdro.scoring.scores import Scores, count, score
 from ctcdro.scoring.transcripts import Prediction
@@ -63,8 +63,8 @@ def rates_of(scores: Scores) -> Rates:
 
 def count_alone(predictions: list[Prediction]) -> None:
     texts = [one.text for one in predictions], [one.hyp_text for one in predictions]
-    count_characters(*texts)
-    count_words(*texts)
+    count_fewest(*texts)
+    count_fewest(*([text.split() for text in side] for side in texts))
 
 
 def by_utterance(predictions: list[Prediction]) -> Rates:

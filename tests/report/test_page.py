@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from run_folders import write_evaluation, write_run
 from tones import write_dataset
 
 import ctcdro
+from ctcdro import Manifest
 from ctcdro.decoding.evaluate import evaluate
 from ctcdro.report.page import write_report
 from ctcdro.report.read_runs import read_runs
@@ -191,28 +193,34 @@ def test_runs_of_other_languages_share_a_page(tmp_path, sweep):
     assert {"cer", "cer-2", "lengths-tones", "lengths-other", "table-languages-other"} <= set(found.ids)
 
 
+def check_files(folder):
+    """Every figure and table has an anchor of its own on the page, and files of its own."""
+    ids = read(folder / "page.html").ids
+    assert len(ids) == len(set(ids))
+    tables = {path.stem for path in (folder / "tables").iterdir()}
+    assert {f"table-{name}" for name in tables} == {one for one in ids if one.startswith("table-")}
+    assert {path.stem for path in (folder / "figures").iterdir()} <= set(ids)
+
+
 def test_datasets_of_the_same_name_keep_places_and_files_of_their_own(tmp_path):
     runs = []
     for number, languages in enumerate([("aaa", "bbb"), ("aaa", "ccc")]):
         data = write_dataset(tmp_path / str(number) / "data", languages, num_train=2, num_dev=3)
         runs.append(write_run(tmp_path / f"run{number}", data).path)
-    written = write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures", tables=tmp_path / "tables")
+    write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures", tables=tmp_path / "tables")
     found = read(tmp_path / "page.html")
-    assert len(found.ids) == len(set(found.ids))
     assert {"lengths-data", "lengths-data-2", "table-languages-data", "table-languages-data-2"} <= set(found.ids)
-    for folder, files in (("figures", written.figures), ("tables", written.tables)):
-        assert sorted(files) == sorted((tmp_path / folder).iterdir())
-        assert {path.stem for path in files} >= {"lengths-data", "lengths-data-2"}
+    check_files(tmp_path)
+    for folder in ("figures", "tables"):
+        assert {path.stem for path in (tmp_path / folder).iterdir()} >= {"lengths-data", "lengths-data-2"}
     assert "ccc" in (tmp_path / "tables" / "lengths-data-2.md").read_text(encoding="utf-8")
     assert "ccc" in (tmp_path / "tables" / "languages-data-2.md").read_text(encoding="utf-8")
 
 
 def test_a_dataset_under_two_profiles_has_two_tables(tmp_path, dataset):
     runs = [write_run(tmp_path / profile, dataset, profile=profile).path for profile in ("plain", "paper")]
-    written = write_report(runs, tmp_path / "page.html", tables=tmp_path / "tables")
-    found = read(tmp_path / "page.html")
-    assert len(found.ids) == len(set(found.ids))
-    assert sorted(written.tables) == sorted((tmp_path / "tables").iterdir())
+    write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures", tables=tmp_path / "tables")
+    check_files(tmp_path)
 
 
 def test_methods_of_like_names_keep_files_of_their_own(tmp_path, dataset):
@@ -221,9 +229,8 @@ def test_methods_of_like_names_keep_files_of_their_own(tmp_path, dataset):
         write_run(tmp_path / name, dataset, overrides=[f"model.encoder={name}"]).path
         for name in ("some_model", "some-model")
     ]
-    written = write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures", tables=tmp_path / "tables")
-    for folder, files in (("figures", written.figures), ("tables", written.tables)):
-        assert sorted(files) == sorted((tmp_path / folder).iterdir())
+    write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures", tables=tmp_path / "tables")
+    check_files(tmp_path)
 
 
 def test_a_test_set_without_text_does_not_hide_the_worst_utterances_of_another(tmp_path, sweep):
@@ -243,7 +250,8 @@ def test_a_test_set_without_text_does_not_hide_the_worst_utterances_of_another(t
 
 def test_synthetic_speech_is_said_to_be(tmp_path):
     data = write_dataset(tmp_path / "made", num_train=2, num_dev=2)
-    (data / "dataset.json").write_text('{"reader": "synthetic"}')
+    made = [replace(one, corpus="synthetic") for one in Manifest.read(data / "train.jsonl")]
+    Manifest(made).write(data / "train.jsonl")
     write_report([write_run(tmp_path / "run", data).path], tmp_path / "page.html")
     assert "Synthetic speech. made is speech from a formant synthesizer" in read(tmp_path / "page.html").shown
 

@@ -196,13 +196,10 @@ def test_the_languages_of_a_set_from_elsewhere_are_not_the_set(tmp_path):
     assert read_dataset(tmp_path / "data", "test").set_name is None
 
 
-def test_synthetic_speech_is_known_by_what_made_it_and_by_its_corpus(tmp_path):
-    write_manifests(tmp_path / "by-corpus", [("ces", "synthetic")])
-    write_manifests(tmp_path / "by-reader", [("ces", "mine")])
-    assert not read_dataset(tmp_path / "by-reader", "test").is_synthetic
-    (tmp_path / "by-reader" / "dataset.json").write_text('{"reader": "synthetic"}')
-    assert read_dataset(tmp_path / "by-reader", "test").is_synthetic
-    assert read_dataset(tmp_path / "by-corpus", "test").is_synthetic
+@pytest.mark.parametrize("corpus", ["synthetic", "mine"])
+def test_synthetic_speech_is_known_by_its_corpus(tmp_path, corpus):
+    write_manifests(tmp_path / "data", [("ces", corpus)])
+    assert read_dataset(tmp_path / "data", "test").is_synthetic == (corpus == "synthetic")
 
 
 def test_utterances_without_ids_are_found_by_their_place(tmp_path):

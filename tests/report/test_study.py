@@ -4,9 +4,9 @@ import pytest
 from run_folders import write_run
 from tones import write_dataset
 
-from ctcdro.report.against_baseline import compare_runs, compare_seeds
 from ctcdro.report.read_runs import read_runs
 from ctcdro.report.study import make_study
+from ctcdro.report.tables.comparisons import compare_runs, compare_seeds
 from ctcdro.scoring.comparisons import compare
 from ctcdro.scoring.seeds import paired_t_test
 
@@ -74,8 +74,7 @@ def test_runs_of_the_same_configuration_and_seed_are_counted_once(tmp_path, data
     [method] = study.methods
     assert [run.name for run in method.runs] == ["a", "b"]
     assert method.over_runs() == make_study(read_runs(folders[:2]).runs).methods[0].over_runs()
-    repetitions = [(one.run.name, one.counted.name, one.is_identical) for one in study.repetitions]
-    assert repetitions == [("c", "a", True), ("d", "b", False)]
+    assert [(run.name, counted.name) for run, counted in study.repetitions] == [("c", "a"), ("d", "b")]
     assert make_study(read_runs(folders).runs, baseline="c").baselines == {}
 
 

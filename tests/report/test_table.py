@@ -48,8 +48,32 @@ def test_the_best_number_of_comparable_rows_is_marked():
     table = Table.of("t", "", columns, [1, 2, 11, 12, 21], comparable=lambda item: item // 10)
     assert [row[1].is_best for row in table.rows] == [False, True, False, True, False]  # one alone is not the best
     assert not any(row[1].is_best for row in make_table(1.0, 1.0).rows)
-    assert "| run 1 | **1.0** |" in make_table(2.0, 1.0).to_markdown()
+    assert make_table(2.0, 1.0).to_markdown().splitlines() == [
+        "| run | CER ↓ |",
+        "|---|--:|",
+        "| run 0 | 2.0 |",
+        "| run 1 | **1.0** |",
+        "",
+        "Results",
+    ]
     assert r"\textbf{1.0}" in make_table(2.0, 1.0).to_latex()
+
+
+def test_latex_is_a_table_with_a_caption_and_a_label():
+    assert make_table(Cell(60.8, deviation=2.1)).to_latex().splitlines() == [
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{Results}",
+        r"\label{tab:results}",
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"run & CER $\downarrow$ \\",
+        r"\midrule",
+        r"run 0 & 60.8 $\pm$ 2.1 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
 
 
 def test_csv_has_all_digits_and_a_column_for_each_part():
@@ -60,12 +84,19 @@ def test_csv_has_all_digits_and_a_column_for_each_part():
     ]
 
 
+def test_a_cell_has_its_deviation_interval_and_note():
+    column = Column("CER", lambda cell: cell)
+    assert column.text(Cell(60.84, deviation=2.1, note="nan")) == "60.8 ± 2.1 (nan)"
+    assert column.text(Cell(-4.0, interval=(-6.0, -1.96))) == "-4.0 (-6.0 to -2.0)"
+    assert column.text(Cell(None)) == "–"
+
+
 def test_small_p_values_and_signs_are_shown():
     columns = [p_value_column("p", lambda value: value), Column("d", lambda value: -value, signed=True)]
     assert Table.of("t", "", columns, [1e-9, 2.0]).texts() == [["< 0.001", "-0.0"], ["2.000", "-2.0"]]
 
 
 def test_tables_are_written_in_three_forms(tmp_path):
-    written = write_tables([make_table(percent(0.5, deviation=0.1))], tmp_path / "tables")
-    assert [path.name for path in written] == ["results.md", "results.csv", "results.tex"]
-    assert "50.0 ± 10.0" in written[0].read_text(encoding="utf-8")
+    write_tables([make_table(percent(0.5, deviation=0.1))], tmp_path / "tables")
+    assert sorted(path.name for path in tmp_path.glob("tables/*")) == ["results.csv", "results.md", "results.tex"]
+    assert "50.0 ± 10.0" in (tmp_path / "tables" / "results.md").read_text(encoding="utf-8")

@@ -8,12 +8,10 @@ from tones import write_dataset
 
 from ctcdro import Manifest, Utterance
 from ctcdro.prepare.readers.ml_superb_sets import SETS
-from ctcdro.report.against_baseline import compare_runs, compare_seeds
-from ctcdro.report.confusion import confusion_matrix
 from ctcdro.report.read_runs import read_runs
 from ctcdro.report.study import make_study, slugs
 from ctcdro.report.tables import results
-from ctcdro.report.tables.comparisons import paper_tables, seeds_table, significance_table
+from ctcdro.report.tables.comparisons import compare_runs, compare_seeds, paper_tables, seeds_table, significance_table
 from ctcdro.report.tables.results import confusion_table, details_table, language_tables, results_table, runs_table
 from ctcdro.report.tables.training import differences_table, settings_table, time_table
 from ctcdro.scoring.intervals import confidence_intervals
@@ -162,7 +160,7 @@ def test_differences_and_shared_settings_hold_every_key_once(study):
 
 
 def test_confusions_of_all_runs_are_added_up(study):
-    table = confusion_table(confusion_matrix(study.methods[0]), "confusion-erm", "Baseline (ERM)")
+    table = confusion_table(study.methods[0].confusion(), "confusion-erm", "Baseline (ERM)")
     total = sum(cell.value for row in table.rows for cell in row[1:])
     assert total == sum(run.scores.together.num_utterances for run in study.methods[0].runs)
 
@@ -198,6 +196,10 @@ def test_runs_of_a_set_of_the_paper_stand_beside_its_figures(tmp_path):
     assert theirs[0] == ["the paper", "XLS-R", "–", "–", "114.8 (jpn)", "29.9", "89.0", "4.8"]
     assert theirs[2] == ["the paper", "XLS-R", "0.0001", "0.1", "71.5 (jpn)", "23.8", "91.0", "5.7"]
     assert "scored under profile paper." in table.caption
+
+
+def test_names_of_files_have_letters_and_digits_only():
+    assert slugs(["CTC-DRO, step size 0.001", "data"]) == ["ctc-dro-step-size-0-001", "data"]
 
 
 @pytest.mark.parametrize("texts", [["Data", "data", "data"], ["data", "data", "data-2"], ["data-2", "data", "data"]])

@@ -23,11 +23,18 @@ TEXTS = st.text(alphabet="ab \u0301ř語", max_size=12)
 @given(TEXTS, TEXTS)
 def test_an_alignment_holds_both_texts_whole_with_the_fewest_edits(reference, hypothesis):
     aligned = align(reference, hypothesis)
-    assert "".join(one.reference for one in aligned) == reference
-    assert "".join(one.hypothesis for one in aligned) == hypothesis
-    edits = sum(one.kind != "equal" for one in aligned)
+    assert "".join(upper for _, upper, _ in aligned) == reference
+    assert "".join(lower for _, _, lower in aligned) == hypothesis
+    edits = sum(kind != "equal" for kind, _, _ in aligned)
     assert edits == distance(letters(reference), letters(hypothesis))
-    assert all((one.reference == one.hypothesis) == (one.kind == "equal") for one in aligned)
+    assert all((upper == lower) == (kind == "equal") for kind, upper, lower in aligned)
+
+
+def test_letters_keep_their_marks_and_spaces_are_letters():
+    assert letters("ne\u0301!") == ["n", "e\u0301", "!"]
+    found = align("dobrý den", "dobry  en")
+    assert found[:3] == [("equal", "dobr", "dobr"), ("replace", "ý", "y"), ("equal", " ", " ")]
+    assert found[3:] == [("replace", "d", " "), ("equal", "en", "en")]
 
 
 def distance(one, other):
@@ -61,7 +68,7 @@ def test_the_worst_utterance_comes_first_with_what_each_method_made_of_it(study)
     assert (first.id, first.text) == (longest.id, longest.text)
     assert [one.label for one in first.hypotheses] == ["Baseline (ERM)", "CTC-DRO"]
     assert first.cer == first.hypotheses[0].cer == 1.0
-    assert "".join(one.hypothesis for one in first.hypotheses[0].alignment) == "zz"
+    assert "".join(lower for _, _, lower in first.hypotheses[0].alignment) == "zz"
 
 
 def test_no_more_are_shown_than_asked_for(study):

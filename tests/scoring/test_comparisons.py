@@ -97,5 +97,3 @@ def test_different_data_cannot_be_compared():
     for other in (replace(counts, characters=longer), replace(counts, words=longer)):
         with pytest.raises(ValueError, match=r"the references of `first`: .* utterance '3' has"):
             compare(counts, other)
-    with pytest.raises(ValueError, match="`confidence` must be between 0 and 1; got 95"):
-        confidence_intervals(counts, confidence=95)

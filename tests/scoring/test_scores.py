@@ -36,6 +36,12 @@ def test_nothing_but_empty_references_has_no_rates():
     assert score([utterance(1)]).spread() is None
 
 
+def test_the_label_of_the_worst_names_up_to_three_languages():
+    records = [utterance(n, lang, "ano", "") for n, lang in enumerate(("ces", "slk", "pol", "hrv"))]
+    assert score(records[:2]).worst_label() == "ces, slk"
+    assert score(records).worst_label() == "4 languages tied"
+
+
 texts = st.text(alphabet="ab c\u0301дש你", max_size=12).map(lambda text: " ".join(text.split()))
 
 
@@ -58,6 +64,12 @@ def test_figures_hold_together(records, profile):
     assert sum(sum(row.values()) for row in scores.confusion.values()) == len(records)
     assert sum(figures.characters.total for figures in scores.languages.values()) == scores.together.characters.total
     assert Scores.from_record(json.loads(json.dumps(scores.to_record(), allow_nan=False))) == scores
+
+
+@pytest.mark.parametrize("profile", ["plain", "ml-superb2"])
+def test_spaces_count_between_words_but_not_at_either_end(profile):
+    edits = count([utterance(1, "ces", " ab c ", "abc"), utterance(2, "ces", "", " ")], profile).characters
+    assert (edits.deletions.tolist(), edits.total.tolist(), edits.reference.tolist()) == ([1, 0], [1, 0], [4, 0])
 
 
 @given(records)

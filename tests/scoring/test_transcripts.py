@@ -162,6 +162,7 @@ def test_predictions_that_are_none_are_named(record, message, tmp_path):
         ("[ces] ahoj", ("ces", "ahoj")),
         ("  [ces]ahoj ", ("ces", "ahoj")),
         ("[ces]", ("ces", "")),
+        ("ahoj [ces] ahoj", (None, "ahoj [ces] ahoj")),
         ("[two words] ahoj", (None, "[two words] ahoj")),
         ("", (None, "")),
     ],

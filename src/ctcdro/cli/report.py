@@ -39,7 +39,7 @@ def report(
     with extra("report", "`ctcdro report`"):
         from ..report.page import write_report
 
-    written = write_report(
+    write_report(
         runs,
         out,
         split=split,
@@ -50,7 +50,7 @@ def report(
         audio=not no_audio,
         track=progress,
     )
-    typer.echo(f"Page: {written.page}")
+    typer.echo(f"Page: {out}")
     if figures is not None:
         typer.echo(f"Figures: {figures}")
     if tables is not None:

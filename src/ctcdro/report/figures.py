@@ -22,9 +22,8 @@ from ..scoring.edits import Floats
 from ..scoring.formatting import format_percent
 from ..scoring.intervals import Interval, Uncertainty
 from ..storage.paths import PathLike
-from .confusion import ConfusionMatrix
 from .read_runs import RunResult
-from .study import MethodRuns
+from .study import ConfusionMatrix, MethodRuns
 
 with extra("report", "Drawing figures"):
     import matplotlib
@@ -58,44 +57,38 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """A figure, and its content in words."""
-
     name: str
     """Name of its files, and its anchor on the page."""
     title: str
     description: str
+    """The content in words."""
     figure: Figure
 
     def to_svg(self) -> str:
         """An SVG element for the page, without ids that other figures have, metadata and comments."""
         file = io.StringIO()
-        with _style({"svg.hashsalt": self.name}):
+        with _style(self.name):
             self.figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
         svg = re.sub(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<!--.*?-->", "", file.getvalue(), flags=re.S)
         svg = re.sub(r'<g id="[\w.]+_\d+"', "<g", svg)
         return re.sub(r'style="[^"]*"', lambda style: style[0].replace("#000000", "currentColor"), svg)
 
-    def write(self, folder: Path) -> list[Path]:
-        """Writes PNG and PDF files, without dates."""
-        paths = [folder / f"{self.name}.{ending}" for ending in ("png", "pdf")]
-        with _style():
-            self.figure.savefig(paths[0], dpi=200)
-            self.figure.savefig(paths[1], metadata={"CreationDate": None})
-        return paths
-
 
 @contextmanager
-def _style(further: Mapping[str, Any] | None = None) -> Iterator[None]:
-    with matplotlib.rc_context({**_STYLE, **(further or {})}), warnings.catch_warnings():
+def _style(salt: str = "") -> Iterator[None]:
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
         # Browsers have fonts for scripts that matplotlib's font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
 
 
-def write_figures(figures: Iterable[ReportFigure], folder: PathLike) -> list[Path]:
-    """Writes each figure as PNG and PDF, and returns the files."""
+def write_figures(figures: Iterable[ReportFigure], folder: PathLike) -> None:
+    """Writes each figure as PNG and PDF, without dates."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    return [path for figure in figures for path in figure.write(Path(folder))]
+    with _style():
+        for drawn in figures:
+            drawn.figure.savefig(Path(folder) / f"{drawn.name}.png", dpi=200)
+            drawn.figure.savefig(Path(folder) / f"{drawn.name}.pdf", metadata={"CreationDate": None})
 
 
 def _shorten(label: str, most: int = MAX_LABEL) -> str:
@@ -103,7 +96,6 @@ def _shorten(label: str, most: int = MAX_LABEL) -> str:
 
 
 def _num_legend_columns(labels: Sequence[str], width: float) -> int:
-    """The number of columns that fit into `width` inches."""
     return max(1, min(len(labels), int(width / (0.6 + 0.065 * max(map(len, labels))))))
 
 
@@ -177,9 +169,8 @@ def cer_figure(
         axes.set_yticks(np.arange(len(languages)), list(map(_shorten, languages)))
         axes.set(xlabel="CER in percent", xlim=(0, None), ylim=(max(1, len(languages)) - 0.5, -0.5))
         if len(methods) > 1:
-            figure.legend(
-                loc="outside upper left", ncols=_num_legend_columns([method.name for method in methods], WIDTH)
-            )
+            names = [method.name for method in methods]
+            figure.legend(loc="outside upper left", ncols=_num_legend_columns(names, WIDTH))
     drawn = "means over seeds; each dot is a seed" if has_seeds else "with 95 % intervals over test utterances"
     order = " Bars are in the order of the legend." if len(methods) > 1 else ""
     description = f"CER of {len(languages)} languages, {drawn}.{order} Worst, in percent: {'; '.join(worst)}."
@@ -188,36 +179,30 @@ def cer_figure(
 
 def confusion_figure(matrix: ConfusionMatrix, name: str, title: str) -> ReportFigure:
     """Shares of the recognized languages for each spoken language, with numbers of utterances."""
+    shares = matrix.counts / np.maximum(matrix.counts.sum(axis=1, keepdims=True), 1)
     has_counts = len(matrix.recognized) <= MAX_LANGUAGES_WITH_COUNTS
     size = 0.28 if has_counts else 0.13
     with _style():
         figure = Figure((1.2 + size * len(matrix.recognized), 1.0 + size * len(matrix.spoken)))
         axes = figure.add_subplot()
-        axes.imshow(matrix.shares, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto", interpolation="none")
+        axes.imshow(shares, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto", interpolation="none")
         for (row, column), number in np.ndenumerate(matrix.counts) if has_counts else ():
             if number:
-                color = "white" if matrix.shares[row, column] > 0.5 else DARK
+                color = "white" if shares[row, column] > 0.5 else DARK
                 axes.text(column, row, str(number), ha="center", va="center", fontsize=7, color=color)
         axes.set_xticks(np.arange(len(matrix.recognized)), list(map(_shorten, matrix.recognized)), rotation=90)
         axes.set_yticks(np.arange(len(matrix.spoken)), list(map(_shorten, matrix.spoken)))
         axes.set(xlabel="recognized", ylabel="spoken")
-    total = int(matrix.counts.sum())
+    total, num_right = int(matrix.counts.sum()), int(np.trace(matrix.counts))
     description = (
-        f"{title}: the language of {matrix.num_right:,} of {total:,} utterances was recognized "
-        f"({format_percent(matrix.num_right / total)} %)."
+        f"{title}: the language of {num_right:,} of {total:,} utterances was recognized "
+        f"({format_percent(num_right / total)} %)."
     )
     return ReportFigure(name, title, description, figure)
 
 
 def lengths_figure(durations: Mapping[str, Sequence[float] | Floats], name: str, title: str) -> ReportFigure:
-    """Histograms of utterance durations per group on one axis, the shortest mean on top.
-
-    Args:
-        durations: seconds of the utterances, by the name of the group.
-
-    Raises:
-        ValueError: if there is no group, or one without utterances.
-    """
+    """Histograms of utterance durations, in seconds per group, on one axis; the shortest mean on top."""
     if not durations or not all(len(seconds) for seconds in durations.values()):
         raise ValueError("`durations` must have a group, and each group an utterance.")
     means = {group: float(np.mean(seconds)) for group, seconds in durations.items()}

@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 from ..objectives.methods import METHODS
-from ..runs.config import BatchConfig, Config, read_config
-from ..runs.folder import RunFolder, is_number, read_about
+from ..runs.config import Config, read_config
+from ..runs.folder import RunFolder, read_about
 from ..scoring.scores import read_scores
 from ..speech.vocabulary import Vocabulary
-from ..storage.json_files import read_log
-from .escaping import escape_markdown
-from .table import Column, Table
+from .read_runs import read_weights
+from .table import Column, Table, escape_markdown
 from .tables.scores import scores_table
 
 LIMITATIONS = """## Limitations
@@ -50,6 +49,9 @@ def _header(vocabulary: Vocabulary) -> str:
 def _training_table(config: Config, folder: RunFolder) -> Table:
     about = read_about(folder)
     method, versions = METHODS[config.objective.name], about.get("versions")
+    batches = config.batches
+    is_length_matched = batches.sampler == "length-matched"
+    size = f"{batches.batch_duration:g} s" if is_length_matched else f"{batches.batch_size} utterances"
     tuned = {name.replace("_", " "): f"{getattr(config.objective, name):g}" for name in method.tuned}
     rows = {
         "dataset": config.dataset.name,
@@ -57,7 +59,7 @@ def _training_table(config: Config, folder: RunFolder) -> Table:
         "head": config.model.head,
         "objective": method.title,
         **tuned,
-        "batches": _batches(config.batches),
+        "batches": f"{batches.sampler}, {size}",
         "learning rate": f"{config.optimizer.learning_rate:g}",
         "steps": about.get("steps"),
         "seed": config.seed,
@@ -74,12 +76,6 @@ def _encoder(encoder: str) -> str:
     return path.resolve().name if path.is_absolute() or path.is_dir() or encoder.startswith((".", "~")) else encoder
 
 
-def _batches(batches: BatchConfig) -> str:
-    is_length_matched = batches.sampler == "length-matched"
-    size = f"{batches.batch_duration:g} s" if is_length_matched else f"{batches.batch_size} utterances"
-    return f"{batches.sampler}, {size}"
-
-
 def _results(folder: RunFolder) -> str:
     if not folder.scores("test").exists():
         return "## Results\n\nNone: the model was not evaluated on test data.\n"
@@ -89,13 +85,6 @@ def _results(folder: RunFolder) -> str:
 
 
 def _weights(folder: RunFolder) -> str:
-    last = None
-    for last in read_log(folder.group_weights):  # noqa: B007
-        pass
-    if last is None:
-        return ""
-    weights = last.get("weights")
-    if not isinstance(weights, dict) or not all(map(is_number, weights.values())):
-        raise ValueError(f"{folder.group_weights}: expected weights on its last line; got {last!r:.60}.")
-    shown = ", ".join(f"{escape_markdown(name)} {weight:.3f}" for name, weight in weights.items())
-    return f"Group weights at the end of training: {shown}.\n"
+    groups = read_weights(folder).groups
+    shown = ", ".join(f"{escape_markdown(name)} {weights[-1]:.3f}" for name, weights in groups.items())
+    return f"Group weights at the end of training: {shown}.\n" if groups else ""

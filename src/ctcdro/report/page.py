@@ -1,7 +1,5 @@
 """Run folders -> one HTML file that opens without a network, and its figures and tables for a paper.
 
-    write_report(["run1", "run2"], "page.html", figures="figures", tables="tables")
-
 Guarantees: the page needs no other file; all text from data is escaped, and the page's security policy allows only its
 own script; the same runs give the same page.
 """
@@ -11,8 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..runtime.extras import extra
@@ -27,26 +23,15 @@ from ..scoring.intervals import confidence_intervals
 from ..scoring.scores import FEW_UTTERANCES
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
-from .against_baseline import compare_runs, compare_seeds
-from .confusion import confusion_matrix
 from .figures import ReportFigure, cer_figure, confusion_figure, lengths_figure, weights_figure, write_figures
-from .read_runs import Dataset, read_runs
+from .read_runs import read_runs
 from .study import Study, make_study, slugs
-from .table import Column, Table, write_tables
-from .tables.comparisons import paper_tables, seeds_table, significance_table
+from .table import Table, write_tables
+from .tables.comparisons import compare_runs, compare_seeds, paper_tables, seeds_table, significance_table
 from .tables.datasets import statistics_table
 from .tables.results import Intervals, confusion_table, details_table, language_tables, results_table, runs_table
 from .tables.training import differences_table, settings_table, time_table, weights_table
 from .worst_utterances import worst_utterances
-
-
-@dataclass(frozen=True)
-class ReportFiles:
-    """The files of a report."""
-
-    page: Path
-    figures: list[Path] = field(default_factory=list)
-    tables: list[Path] = field(default_factory=list)
 
 
 def write_report(
@@ -60,12 +45,11 @@ def write_report(
     num_worst: int = 5,
     audio: bool = True,
     track: Track = untracked,
-) -> ReportFiles:
+) -> None:
     """Writes the page about runs.
 
     Args:
         runs: folders of finished runs, or folders with `runs/`, such as that of a sweep.
-        out: the HTML file.
         split: name of the scores to show.
         baseline: the run, by its name or folder, or the objective to compare others with; by default `erm`, or the
             first method if no run has it.
@@ -73,7 +57,6 @@ def write_report(
         tables: folder for the tables as Markdown, CSV and LaTeX.
         num_worst: number of worst utterances to show per test set.
         audio: whether to include their audio.
-        track: shows progress.
 
     Raises:
         ValueError: naming the folder and the command to run, if a run is not finished or not scored.
@@ -84,24 +67,18 @@ def write_report(
         run.name: confidence_intervals(run.counts) for run in track(study.runs, "computing intervals", len(study.runs))
     }
     content = _content(study, intervals)
-    environment = Environment(
-        loader=PackageLoader("ctcdro.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader = PackageLoader("ctcdro.report")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {"source_hash": _source_hash, "percent": format_percent}
     page = environment.get_template("page.html.jinja").render(
         **content, worst=worst_utterances(study, num_worst, audio), num_skipped=loaded.num_skipped, version=__version__
     )
     with atomic_write(out) as file:
         file.write(page)
-    return ReportFiles(
-        Path(out),
-        [] if figures is None else write_figures(_parts(content, ReportFigure), figures),
-        [] if tables is None else write_tables(_parts(content, Table), tables),
-    )
+    if figures is not None:
+        write_figures(_parts(content, ReportFigure), figures)
+    if tables is not None:
+        write_tables(_parts(content, Table), tables)
 
 
 def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
@@ -129,10 +106,7 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "weights_figures": _weights_figures(study),
         "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_constant],
         "confusions": list(_confusions(study)),
-        "lengths": [
-            (lengths_figure(dataset.durations, f"lengths-{name}", dataset.name), _lengths_table(dataset, name))
-            for name, dataset in study.datasets.items()
-        ],
+        "lengths": list(_lengths(study)),
         "time": time_table(study),
         "differences": different if len(different.columns) > 1 else None,
         "settings": settings_table(study),
@@ -140,10 +114,9 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
 
 
 def _cer_figures(study: Study, intervals: Intervals) -> list[ReportFigure]:
-    names = ["cer", *(f"cer-{number}" for number in range(2, len(study.test_sets) + 1))]
     return [
-        cer_figure(methods, intervals, name, methods[0].first.data_name)
-        for methods, name in zip(study.test_sets, names, strict=True)
+        cer_figure(methods, intervals, name, methods[0].first.dataset.name)
+        for methods, name in zip(study.test_sets, slugs("cer" for _ in study.test_sets), strict=True)
     ]
 
 
@@ -159,14 +132,17 @@ def _weights_figures(study: Study) -> list[ReportFigure]:
 
 def _confusions(study: Study) -> Iterator[tuple[ReportFigure, Table]]:
     for method, slug in zip(study.methods, slugs(method.name for method in study.methods), strict=True):
-        arguments = confusion_matrix(method), f"confusion-{slug}", method.name
+        arguments = method.confusion(), f"confusion-{slug}", method.name
         yield confusion_figure(*arguments), confusion_table(*arguments)
 
 
-def _lengths_table(dataset: Dataset, name: str) -> Table:
-    longest = Column[Any]("longest", lambda row: max(dataset.durations[row.language]))
-    caption = f"Training utterances of {dataset.name}: mean ± standard deviation of seconds and characters."
-    return statistics_table({"train": dataset.statistics}, f"lengths-{name}", caption, [longest])
+def _lengths(study: Study) -> Iterator[tuple[ReportFigure, Table]]:
+    """Durations of the training utterances, for each dataset that still exists."""
+    datasets = {run.dataset.path: run.dataset for run in study.runs if run.dataset.durations}.values()
+    for dataset, slug in zip(datasets, slugs(dataset.name for dataset in datasets), strict=True):
+        caption = f"Training utterances of {dataset.name}: mean ± standard deviation of seconds and characters."
+        table = statistics_table({"train": dataset.statistics}, f"lengths-{slug}", caption)
+        yield lengths_figure(dataset.durations, table.name, dataset.name), table
 
 
 def _parts(content: dict[str, Any], kind: type) -> Iterator[Any]:

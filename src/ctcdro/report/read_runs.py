@@ -23,7 +23,7 @@ from ..scoring.scores import Counts, Scores, count, read_scores
 from ..scoring.transcripts import Prediction, read_predictions
 from ..speech.manifest import Manifest
 from ..speech.utterance import Utterance
-from ..storage.json_files import read_json, read_log
+from ..storage.json_files import read_log
 from ..storage.paths import PathLike
 from .paper_results import MODELS, find_set
 
@@ -37,11 +37,10 @@ class Dataset:
     durations: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of the training utterances, by language."""
     statistics: dict[str, Statistics] = field(default_factory=dict)
-    """Statistics of the training utterances, by language."""
     utterances: dict[str, Utterance] = field(default_factory=dict)
     """Utterances of the split, by the ids in predictions."""
     set_name: str | None = None
-    """Name of the paper's set, if it is one."""
+    """The paper's set, if it is one."""
 
     @property
     def name(self) -> str:
@@ -50,8 +49,6 @@ class Dataset:
 
 @dataclass(frozen=True)
 class WeightHistory:
-    """Group weights during training."""
-
     steps: list[int]
     groups: dict[str, list[float]]
 
@@ -62,13 +59,12 @@ class WeightHistory:
 
 @dataclass(frozen=True)
 class TrainingSpeed:
-    """Duration and throughput of training; None if the log does not have them."""
+    """Duration and throughput of training, as far as the log has them."""
 
     num_steps: int | None
     seconds: float | None
     """Wall-clock time, including validation."""
     audio_seconds: float | None
-    """Seconds of training audio."""
     audio_per_second: float | None
     """Seconds of audio per second of training: the median over steps."""
 
@@ -101,10 +97,6 @@ class RunResult:
         return hash((self.counts.profile, references))
 
     @property
-    def data_name(self) -> str:
-        return self.dataset.name
-
-    @property
     def model_name(self) -> str:
         encoder = self.config.model.encoder
         return MODELS.get(encoder, encoder.rstrip("/").rpartition("/")[2])
@@ -119,15 +111,7 @@ class LoadedRuns:
 
 
 def read_runs(paths: Iterable[PathLike], split: str = "test") -> LoadedRuns:
-    """Reads runs.
-
-    Args:
-        paths: folders of runs, or folders with `runs/`, all scored runs of which are read.
-        split: name of the scores and predictions to read.
-
-    Raises:
-        ValueError: naming the folder, and the command to run, if there is nothing to report.
-    """
+    """Reads runs, and the scored runs of folders with `runs/`."""
     folders: dict[Path, Path] = {}
     num_skipped = 0
     for path in map(Path, paths):
@@ -165,12 +149,7 @@ def _find_runs(path: Path, split: str) -> tuple[list[Path], int]:
 
 
 def _names(folders: Iterable[Path]) -> list[str]:
-    """The shortest ends of absolute paths that differ from each other.
-
-    Example:
-        >>> _names([Path("/a/erm"), Path("/a/dro")]), _names([Path("/a/run"), Path("/b/run")])
-        (['erm', 'dro'], ['a/run', 'b/run'])
-    """
+    """The shortest ends of absolute paths that differ from each other."""
     parts = [folder.parts for folder in folders]
     lengths = range(1, max(map(len, parts)) + 1)
     candidates = (["/".join(path[-length:]) for path in parts] for length in lengths)
@@ -192,19 +171,18 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
     except ValueError as error:  # no predictions, or an id twice
         raise ValueError(f"{folder.predictions(split)}: {error}") from error
     about = read_about(folder)
-    weights, speed = _read_weights(folder), _read_speed(folder, about)
+    weights, speed = read_weights(folder), _read_speed(folder, about)
     return RunResult(name, path, config, about, split, predictions, counts, weights, speed, dataset)
 
 
 def _evaluate_command(path: Path, split: str) -> str:
-    """The command that scores a run."""
     name = ResultName.parse(split)
     dataset = ["--dataset", f"FOLDER/{name.dataset}"] if name.dataset else []
     beam = ["--beam-size", "16"] if name.is_beam else []
     return shlex.join(["ctcdro", "evaluate", str(path), "--split", name.split, *dataset, *beam])
 
 
-def _read_weights(folder: RunFolder) -> WeightHistory:
+def read_weights(folder: RunFolder) -> WeightHistory:
     steps: list[int] = []
     groups: dict[str, list[float]] = {}
     for number, record in enumerate(read_log(folder.group_weights), start=1):
@@ -235,11 +213,7 @@ def _read_speed(folder: RunFolder, about: dict[str, Any]) -> TrainingSpeed:
 
 
 def read_dataset(path: PathLike, split: str) -> Dataset:
-    """Reads the parts of a dataset that exist.
-
-    Raises:
-        ValueError: naming the file and line where a manifest is wrong.
-    """
+    """Reads the parts of a dataset that exist."""
     folder = Path(path)
     train, tested = (
         Manifest.read(folder / f"{name}.jsonl") if (folder / f"{name}.jsonl").is_file() else Manifest([])
@@ -248,22 +222,12 @@ def read_dataset(path: PathLike, split: str) -> Dataset:
     durations: dict[str, list[float]] = {}
     for utterance in train:
         durations.setdefault(utterance.lang, []).append(utterance.duration)
-    corpora = {utterance.corpus for utterance in (*train, *tested)}
     return Dataset(
         path=folder,
-        is_synthetic=_reader(folder) == "synthetic" or "synthetic" in corpora,
+        is_synthetic=any(utterance.corpus == "synthetic" for utterance in (*train, *tested)),
         durations=dict(sorted(durations.items())),
         statistics=statistics_by_language(train),
         # Decoding uses the index of an utterance without an id.
         utterances={utterance.id or str(index): utterance for index, utterance in enumerate(tested)},
-        set_name=find_set(frozenset((utterance.lang, utterance.corpus) for utterance in train)),
+        set_name=find_set((utterance.lang, utterance.corpus) for utterance in train),
     )
-
-
-def _reader(folder: Path) -> str | None:
-    """The reader that prepared the dataset, from dataset.json."""
-    try:
-        about = read_json(folder / "dataset.json")
-    except (OSError, ValueError):
-        return None
-    return about.get("reader") if isinstance(about, dict) else None

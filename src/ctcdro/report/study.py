@@ -7,6 +7,7 @@ counts. A method is compared with the most similar baseline on the same test dat
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,10 +15,14 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..objectives.methods import METHODS
 from ..runs.parsing import by_key
+from ..scoring.edits import Integers
+from ..scoring.scores import NO_LANGUAGE
 from ..scoring.seeds import RunMean, mean_over_runs, over_runs
-from .read_runs import Dataset, RunResult
+from .read_runs import RunResult
 
 # Settings of how a run is executed, which do not change its results.
 _WITHOUT_EFFECT = (
@@ -27,6 +32,14 @@ _WITHOUT_EFFECT = (
     "training.checkpoint_every",
     "training.keep_checkpoints",
 )
+
+
+@dataclass(frozen=True)
+class ConfusionMatrix:
+    spoken: list[str]
+    recognized: list[str]
+    counts: Integers
+    """(spoken, recognized) numbers of utterances."""
 
 
 @dataclass(frozen=True)
@@ -59,55 +72,43 @@ class MethodRuns:
         return self.first.config.objective.settings.get(name)
 
     def over_runs(self) -> dict[str, RunMean]:
-        """Mean and deviation of the figures of `Scores.summary`."""
         return over_runs([run.scores for run in self.runs])
 
     @cached_property
     def cer(self) -> dict[str, RunMean]:
-        """Mean and deviation of the CER of each language."""
         rates = [run.scores.rates("cer") for run in self.runs]
         means = {name: mean_over_runs([of_run.get(name) for of_run in rates]) for name in self.first.scores.languages}
         return {name: mean for name, mean in means.items() if mean is not None}
 
-
-@dataclass(frozen=True)
-class Repetition:
-    """A run with the configuration and seed of another."""
-
-    run: RunResult
-    counted: RunResult
-    is_identical: bool
-    """Whether both have the same predictions."""
+    def confusion(self) -> ConfusionMatrix:
+        """Adds up the confusions of all runs; the last column is for hypotheses without a language."""
+        total: dict[str, Counter[str]] = {}
+        for run in self.runs:
+            for spoken, recognized in run.scores.confusion.items():
+                total.setdefault(spoken, Counter()).update(recognized)
+        others = {name for row in total.values() for name in row} - set(total)
+        columns = [*total, *sorted(others, key=lambda name: (name == NO_LANGUAGE, name))]
+        return ConfusionMatrix(
+            list(total), columns, np.array([[row[name] for name in columns] for row in total.values()])
+        )
 
 
 @dataclass(frozen=True)
 class Study:
-    """All runs by method, with their labels and baselines."""
-
     methods: list[MethodRuns]
     labels: dict[str, str]
-    """Labels of runs, by their names."""
+    """By names of runs."""
     baselines: dict[str, MethodRuns]
-    """Baselines of methods, by the names of the methods; a baseline has none."""
+    """By names of methods; a baseline has none."""
 
     @property
     def runs(self) -> list[RunResult]:
         return [run for method in self.methods for run in method.runs]
 
     @property
-    def repetitions(self) -> list[Repetition]:
-        """Runs that do not count, because another has the same configuration and seed."""
-        repetitions = []
-        for method in self.methods:
-            for run in method.repeated:
-                counted = method.by_seed()[run.config.seed]
-                repetitions.append(Repetition(run, counted, run.predictions == counted.predictions))
-        return repetitions
-
-    @property
-    def tuned_settings(self) -> list[str]:
-        """Settings of the objectives that have to be tuned, such as "step_size"."""
-        return list(dict.fromkeys(name for method in self.methods for name in METHODS[method.objective].tuned))
+    def repetitions(self) -> list[tuple[RunResult, RunResult]]:
+        """Runs that do not count, each with the run that has the same configuration and seed."""
+        return [(run, method.by_seed()[run.config.seed]) for method in self.methods for run in method.repeated]
 
     def has_unequal_seeds(self, method: MethodRuns) -> bool:
         """Whether another method of the same test data has other seeds."""
@@ -122,30 +123,15 @@ class Study:
             groups.setdefault(method.first.test_data, []).append(method)
         return list(groups.values())
 
-    @property
-    def datasets(self) -> dict[str, Dataset]:
-        """Datasets whose training utterances are known, by names for files and anchors."""
-        known = {run.dataset.path: run.dataset for run in self.runs if run.dataset.durations}
-        return dict(zip(slugs(dataset.name for dataset in known.values()), known.values(), strict=True))
-
     def label(self, run: RunResult) -> str:
         return self.labels[run.name]
 
 
 def make_study(runs: Sequence[RunResult], baseline: str | None = None) -> Study:
-    """Groups runs by method, and selects the baseline of each.
-
-    Args:
-        runs: at least one.
-        baseline: the name or folder of a run, or an objective; by default `erm` if there is such a run, else the first
-            method.
-
-    Raises:
-        ValueError: if there is no such baseline.
-    """
+    """Groups runs by method, and selects the baseline of each: `baseline` is a run, its folder, or an objective."""
     grouped: dict[str, list[RunResult]] = {}
     for run in runs:
-        grouped.setdefault(_method_key(run), []).append(run)
+        grouped.setdefault(json.dumps([_settings(run), run.test_data], sort_keys=True), []).append(run)
     # Data and encoders in the given order, as in the paper's tables, then objectives.
     data = [run.test_data for run in runs]
     encoders = [run.config.model.encoder for run in runs]
@@ -162,11 +148,9 @@ def make_study(runs: Sequence[RunResult], baseline: str | None = None) -> Study:
 
 
 def _count_seeds_once(name: str, runs: Sequence[RunResult]) -> MethodRuns:
-    counted: dict[int, RunResult] = {}
-    for run in runs:
-        counted.setdefault(run.config.seed, run)
-    kept = list(counted.values())
-    return MethodRuns(name, kept, [run for run in runs if not any(run is other for other in kept)])
+    first = {run.config.seed: run for run in reversed(runs)}
+    repeated = [run for run in runs if run is not first[run.config.seed]]
+    return MethodRuns(name, [run for run in runs if run is first[run.config.seed]], repeated)
 
 
 def flat_config(run: RunResult) -> dict[str, Any]:
@@ -179,12 +163,15 @@ def flat_config(run: RunResult) -> dict[str, Any]:
     return values
 
 
+def differing_settings(runs: Sequence[RunResult]) -> list[str]:
+    """The keys of `flat_config` in which runs differ."""
+    configs = list(map(flat_config, runs))
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return [key for key in keys if any(config.get(key) != configs[0].get(key) for config in configs)]
+
+
 def _settings(run: RunResult) -> dict[str, Any]:
     return {key: value for key, value in flat_config(run).items() if key not in _WITHOUT_EFFECT}
-
-
-def _method_key(run: RunResult) -> str:
-    return json.dumps([_settings(run), run.test_data], sort_keys=True)
 
 
 def _method_names(groups: Sequence[Sequence[RunResult]]) -> list[str]:
@@ -206,7 +193,7 @@ def _method_names(groups: Sequence[Sequence[RunResult]]) -> list[str]:
 
 def _format_setting(key: str, run: RunResult) -> str:
     if key in ("dataset", "model.encoder"):
-        return run.data_name if key == "dataset" else run.model_name
+        return run.dataset.name if key == "dataset" else run.model_name
     return f"{key.rpartition('.')[2].replace('_', ' ')} {format_setting(flat_config(run).get(key))}"
 
 
@@ -229,8 +216,8 @@ def _baselines(methods: Sequence[MethodRuns], wanted: str | None) -> dict[str, M
     for method in methods:
         alike = [other for other in candidates if other.first.test_data == method.first.test_data]
         if alike and method not in candidates:
-            settings = flat_config(method.first)
-            baselines[method.name] = min(alike, key=lambda other: _num_differences(flat_config(other.first), settings))
+            differences = [len(differing_settings([other.first, method.first])) for other in alike]
+            baselines[method.name] = alike[differences.index(min(differences))]
     return baselines
 
 
@@ -252,17 +239,8 @@ def _select_baselines(methods: Sequence[MethodRuns], wanted: str | None) -> list
     return selected
 
 
-def _num_differences(ours: dict[str, Any], theirs: dict[str, Any]) -> int:
-    return sum(ours.get(key) != theirs.get(key) for key in {**ours, **theirs})
-
-
 def slugs(texts: Iterable[str]) -> list[str]:
-    """Names for files and anchors, numbered if they would be equal.
-
-    Example:
-        >>> slugs(["CTC-DRO, step size 0.001", "data", "Data"])
-        ['ctc-dro-step-size-0-001', 'data', 'data-2']
-    """
+    """Names for files and anchors, numbered if they would be equal."""
     unique: dict[str, None] = {}
     for text in texts:
         plain = "-".join("".join(letter if letter.isalnum() else " " for letter in text.lower()).split())

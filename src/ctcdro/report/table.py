@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from ..scoring.formatting import NO_VALUE
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
-from .escaping import escape_latex, escape_markdown
 
 if TYPE_CHECKING:
     import rich.table
@@ -25,6 +24,23 @@ if TYPE_CHECKING:
     from ..scoring.intervals import Interval
 
 Item = TypeVar("Item")
+
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"},
+    **{"±": r"$\pm$", "Δ": r"$\Delta$", "↓": r"$\downarrow$", "↑": r"$\uparrow$"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}"},
+}
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return "".join(f"\\{character}" if character in "\\|*_`[]" else character for character in text)
+
+
+def escape_latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
 @dataclass(frozen=True)
@@ -48,12 +64,7 @@ def percent(
     note: str = "",
     is_worst: bool = False,
 ) -> Cell:
-    """A cell with a rate, or a difference of rates, in percent.
-
-    Example:
-        >>> percent(0.25, deviation=0.02, note="nan")
-        Cell(value=25.0, deviation=2.0, interval=None, note='nan', is_best=False, is_worst=False)
-    """
+    """A cell with a rate, or a difference of rates, in percent."""
     if rate is None:
         return Cell(None)
     limits = None if interval is None else (100 * interval[0], 100 * interval[1])
@@ -67,15 +78,7 @@ def interval_cell(interval: Interval | None, note: str = "") -> Cell:
 
 @dataclass(frozen=True)
 class Column(Generic[Item]):
-    """A column: its name, the cell of each item, and how its numbers are formatted.
-
-    Example:
-        >>> column = Column("CER", lambda run: run.cer)
-        >>> column.text(Cell(60.84, deviation=2.1, note="nan")), column.text(Cell(None))
-        ('60.8 ± 2.1 (nan)', '–')
-        >>> Column("difference", lambda run: run.difference, signed=True).text(Cell(-4.0, interval=(-6.0, -1.96)))
-        '-4.0 (-6.0 to -2.0)'
-    """
+    """A column: its name, the cell of each item, and how its numbers are formatted."""
 
     name: str
     cell: Callable[[Item], Cell | str | float | None]
@@ -89,12 +92,7 @@ class Column(Generic[Item]):
     def title(self) -> str:
         return self.name + {"lower": " ↓", "higher": " ↑", "": ""}[self.better]
 
-    def make_cell(self, item: Item) -> Cell:
-        cell = self.cell(item)
-        return cell if isinstance(cell, Cell) else Cell(cell)
-
     def text(self, cell: Cell) -> str:
-        """The whole cell."""
         return " ".join(filter(None, [self.main(cell), self.extras(cell)]))
 
     def main(self, cell: Cell) -> str:
@@ -116,7 +114,6 @@ class Column(Generic[Item]):
 
 
 def p_value_column(name: str, cell: Callable[[Item], Cell | float | None]) -> Column[Item]:
-    """A column of p-values."""
     return Column(name, cell, decimals=3, least=0.001)
 
 
@@ -143,32 +140,11 @@ class Table:
         summary: Iterable[Item] = (),
         comparable: Callable[[Item], Any] | None = None,
     ) -> Table:
-        """Builds a table with one row per item.
-
-        Args:
-            name: the name of its file.
-            caption: description of the content.
-            columns: in order.
-            items: arguments of the functions of the columns.
-            summary: further items that summarize the others.
-            comparable: a key that is equal for rows that can be compared: the best number of each column among these is
-                marked. By default no number is.
-
-        Example:
-            >>> columns = [Column("run", lambda run: run[0]), Column("CER", lambda run: run[1], better="lower")]
-            >>> table = Table.of("results", "Results", columns, [("a", 2.0), ("b", 1.0)], comparable=lambda run: "test")
-            >>> print(table.to_markdown())
-            | run | CER ↓ |
-            |---|--:|
-            | a | 2.0 |
-            | b | **1.0** |
-            <BLANKLINE>
-            Results
-            <BLANKLINE>
-        """
+        """One row per item; the best number of each column is marked among items with an equal key `comparable`."""
         summary = list(summary)
         items = [*items, *summary]
-        rows = [[column.make_cell(item) for column in columns] for item in items]
+        computed = ([column.cell(item) for column in columns] for item in items)
+        rows = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in computed]
         if comparable is not None:
             keys = [comparable(item) for item in items]
             for key in set(keys):
@@ -176,7 +152,6 @@ class Table:
         return cls(name, caption, columns, rows, len(summary))
 
     def is_number(self, index: int) -> bool:
-        """Whether a column has numbers, which are aligned to the right."""
         return any(isinstance(row[index].value, int | float) for row in self.rows)
 
     def texts(self) -> list[list[str]]:
@@ -188,50 +163,32 @@ class Table:
         from rich.text import Text
 
         table = rich.table.Table(box=None, header_style="bold", pad_edge=False)
-        texts: list[list[str]] = [[] for _ in self.rows]
+        shown: list[list[str]] = []
         for index, column in enumerate(self.columns):
             table.add_column(Text(column.name), justify="right" if self.is_number(index) else "left", no_wrap=True)
-            parts = [column.main]
-            if any(column.extras(row[index]) for row in self.rows):
+            shown.append([column.main(row[index]) for row in self.rows])
+            extras = [column.extras(row[index]) for row in self.rows]
+            if any(extras):
                 table.add_column(no_wrap=True)
-                parts.append(column.extras)
-            for row, row_texts in zip(self.rows, texts, strict=True):
-                row_texts += [part(row[index]) for part in parts]
-        for num_left, row_texts in zip(range(len(texts), 0, -1), texts, strict=True):
-            if num_left == self.num_summary_rows:
+                shown.append(extras)
+        for number, texts in enumerate(zip(*shown, strict=True)):
+            if number == len(self.rows) - self.num_summary_rows:
                 table.add_row()
-            table.add_row(*map(Text, row_texts))
+            table.add_row(*map(Text, texts))
         return table
 
     def to_markdown(self) -> str:
         """With best numbers in bold and worst languages underlined."""
-        lines = [_markdown_row(escape_markdown(column.title) for column in self.columns)]
+        titles = [escape_markdown(column.title) for column in self.columns]
+        rows = [titles, *self._marked(escape_markdown, "**{}**", "<u>{}</u>")]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
         marks = ("--:" if self.is_number(index) else "---" for index in range(len(self.columns)))
-        lines.append(f"|{'|'.join(marks)}|")
-        lines += [_markdown_row(row) for row in self._marked(escape_markdown, "**{}**", "<u>{}</u>")]
+        lines.insert(1, f"|{'|'.join(marks)}|")
         caption = [escape_markdown(self.caption), ""] if self.caption else []
         return "\n".join([*lines, "", *caption])
 
     def to_latex(self) -> str:
-        r"""For papers, with the package booktabs: best numbers in bold, worst languages underlined.
-
-        Example:
-            >>> columns = [Column("run", lambda run: run), Column("CER", lambda run: Cell(60.8, deviation=2.1))]
-            >>> print(Table.of("a", "A & B", columns, ["50 %_"]).to_latex())
-            \begin{table}
-            \centering
-            \caption{A \& B}
-            \label{tab:a}
-            \begin{tabular}{lr}
-            \toprule
-            run & CER \\
-            \midrule
-            50 \%\_ & 60.8 $\pm$ 2.1 \\
-            \bottomrule
-            \end{tabular}
-            \end{table}
-            <BLANKLINE>
-        """
+        """For papers, with the package booktabs: best numbers in bold, worst languages underlined."""
         alignment = "".join("r" if self.is_number(index) else "l" for index in range(len(self.columns)))
         lines = [
             r"\begin{table}",
@@ -256,40 +213,33 @@ class Table:
             yield marked
 
     def to_csv(self) -> str:
-        """With six digits, and separate columns for deviations, limits of intervals and notes.
-
-        Example:
-            >>> columns = [Column("run", lambda run: run), Column("CER", lambda run: Cell(60.8, 2.125, note="nan"))]
-            >>> print(Table.of("a", "", columns, ["a"]).to_csv())
-            run,CER,CER deviation,CER note
-            a,60.8,2.125,nan
-            <BLANKLINE>
-        """
-        names: list[str] = []
-        values: list[list[str]] = [[] for _ in self.rows]
+        """With six digits, and separate columns for deviations, limits of intervals and notes."""
+        columns = []
         for index, column in enumerate(self.columns):
-            for part, get in _CSV_PARTS.items():
-                column_values = [_format_csv(get(row[index])) for row in self.rows]
-                if not part or any(column_values):
-                    names.append(f"{column.name} {part}".strip())
-                    for row_values, value in zip(values, column_values, strict=True):
-                        row_values.append(value)
+            cells = [row[index] for row in self.rows]
+            parts: dict[str, list[str | float | None]] = {
+                "": [cell.value for cell in cells],
+                " deviation": [cell.deviation for cell in cells],
+                " low": [cell.interval and cell.interval[0] for cell in cells],
+                " high": [cell.interval and cell.interval[1] for cell in cells],
+                " note": [cell.note or None for cell in cells],
+            }
+            for part, values in parts.items():
+                if not part or any(value is not None for value in values):
+                    texts = (f"{value:.6g}" if isinstance(value, int | float) else value for value in values)
+                    columns.append([column.name + part, *texts])
         file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows([names, *values])
+        csv.writer(file, lineterminator="\n").writerows(zip(*columns, strict=True))
         return file.getvalue()
 
 
-def write_tables(tables: Iterable[Table], folder: PathLike) -> list[Path]:
-    """Writes each table as .md, .csv and .tex, and returns the files."""
+def write_tables(tables: Iterable[Table], folder: PathLike) -> None:
+    """Writes each table as .md, .csv and .tex."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    written = []
     for table in tables:
         for ending, text in (("md", table.to_markdown()), ("csv", table.to_csv()), ("tex", table.to_latex())):
-            path = Path(folder) / f"{table.name}.{ending}"
-            with atomic_write(path) as file:
+            with atomic_write(Path(folder) / f"{table.name}.{ending}") as file:
                 file.write(text)
-            written.append(path)
-    return written
 
 
 def _mark_best(rows: Sequence[list[Cell]], columns: Sequence[Column[Any]]) -> None:
@@ -299,20 +249,3 @@ def _mark_best(rows: Sequence[list[Cell]], columns: Sequence[Column[Any]]) -> No
             best = min(values) if column.better == "lower" else max(values)
             for row in rows:
                 row[index] = replace(row[index], is_best=row[index].value == best)
-
-
-def _markdown_row(texts: Iterable[str]) -> str:
-    return "| " + " | ".join(texts) + " |"
-
-
-_CSV_PARTS: dict[str, Callable[[Cell], str | float | None]] = {
-    "": lambda cell: cell.value,
-    "deviation": lambda cell: cell.deviation,
-    "low": lambda cell: cell.interval and cell.interval[0],
-    "high": lambda cell: cell.interval and cell.interval[1],
-    "note": lambda cell: cell.note,
-}
-
-
-def _format_csv(value: str | float | None) -> str:
-    return "" if value is None else value if isinstance(value, str) else f"{value:.6g}"

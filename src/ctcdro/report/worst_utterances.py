@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
-import numpy.typing as npt
 
-from ..scoring.edits import Integers
 from ..scoring.profiles import PROFILES
 from ..speech.utterance import Utterance
 from .read_runs import RunResult
@@ -27,31 +25,21 @@ MOST_SECONDS = 20.0
 """Limit of a clip; longer ones are cut."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlignedPair:
-    """A part of the reference, and the part of the hypothesis in its place."""
-
-    kind: str
-    """equal, replace, delete or insert."""
-    reference: str
-    hypothesis: str
+Alignment = list[tuple[str, str, str]]
+"""Kinds (equal, replace, delete or insert), parts of the reference, and parts of the hypothesis in their place."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """The hypothesis of a run for an utterance."""
-
     label: str
     language: str | None
     text: str
     cer: float
-    alignment: list[AlignedPair]
+    alignment: Alignment
 
 
 @dataclass(frozen=True)
 class WorstUtterance:
-    """An utterance with a high CER."""
-
     data_name: str
     id: str
     language: str
@@ -74,7 +62,9 @@ def worst_utterances(study: Study, num_worst: int = 5, with_audio: bool = True) 
         runs = [run for method in methods for run in method.runs]
         edits = np.mean([run.counts.characters.total for run in runs], axis=0)
         lengths = runs[0].counts.characters.reference
-        is_long = lengths >= np.maximum(_medians(lengths, runs[0].counts.language), 1)
+        language = runs[0].counts.language
+        medians = np.array([np.median(lengths[language == number]) for number in range(language.max() + 1)])
+        is_long = lengths >= np.maximum(medians[language], 1)
         rates = np.divide(edits, lengths, out=np.full(len(lengths), -1.0), where=is_long)
         order = np.lexsort((-lengths, -rates))[:num_worst]  # the longest first among equal rates
         chosen = [int(index) for index in order if is_long[index]]
@@ -83,19 +73,11 @@ def worst_utterances(study: Study, num_worst: int = 5, with_audio: bool = True) 
     return groups
 
 
-def _medians(lengths: Integers, languages: Integers) -> npt.NDArray[np.float64]:
-    """The median length of each utterance's language."""
-    medians = np.zeros(len(lengths))
-    for language in np.unique(languages):
-        medians[languages == language] = np.median(lengths[languages == language])
-    return medians
-
-
 def _worst(index: int, cer: float, study: Study, runs: Sequence[RunResult], with_audio: bool) -> WorstUtterance:
     first = runs[0].predictions[index]
     audio = _audio_of(first.id, runs) if with_audio else ("", "")
     hypotheses = [_hypothesis(index, run, study.label(run)) for run in runs]
-    return WorstUtterance(runs[0].data_name, first.id, first.lang, first.text, cer, hypotheses, *audio)
+    return WorstUtterance(runs[0].dataset.name, first.id, first.lang, first.text, cer, hypotheses, *audio)
 
 
 def _hypothesis(index: int, run: RunResult, label: str) -> Hypothesis:
@@ -106,35 +88,24 @@ def _hypothesis(index: int, run: RunResult, label: str) -> Hypothesis:
     return Hypothesis(label, prediction.hyp_lang, prediction.hyp_text, cer, alignment)
 
 
-def align(reference: str, hypothesis: str) -> list[AlignedPair]:
-    """Aligns two texts with the fewest edits: equal parts word by word, the others letter by letter.
-
-    Example:
-        >>> [(pair.kind, pair.reference, pair.hypothesis) for pair in align("dobrý den", "dobry  en")]
-        [('equal', 'dobr', 'dobr'), ('replace', 'ý', 'y'), ('equal', ' ', ' '), ('replace', 'd', ' '),
-         ('equal', 'en', 'en')]
-    """
+def align(reference: str, hypothesis: str) -> Alignment:
+    """Aligns two texts with the fewest edits: equal parts word by word, the others letter by letter."""
     from rapidfuzz.distance import Levenshtein
 
     first, second = letters(reference), letters(hypothesis)
-    aligned = []
+    aligned: Alignment = []
     for step in Levenshtein.opcodes(first, second):
         before, after = first[step.src_start : step.src_end], second[step.dest_start : step.dest_end]
         if step.tag == "equal":
             words = re.findall(r"[^ ]* |[^ ]+", "".join(before))  # each with its space, so that lines can break
-            aligned += [AlignedPair(step.tag, word, word) for word in words]
+            aligned += [(step.tag, word, word) for word in words]
         else:
-            aligned += [AlignedPair(step.tag, *pair) for pair in zip_longest(before, after, fillvalue="")]
+            aligned += [(step.tag, *pair) for pair in zip_longest(before, after, fillvalue="")]
     return aligned
 
 
 def letters(text: str) -> list[str]:
-    r"""Splits a text into characters with their combining marks.
-
-    Example:
-        >>> [len(letter) for letter in letters("ne\u0301!")]
-        [1, 2, 1]
-    """
+    """Splits a text into characters with their combining marks."""
     split: list[str] = []
     for character in text:
         if split and (unicodedata.category(character).startswith("M") or split[-1].endswith("\u200d")):
@@ -145,7 +116,6 @@ def letters(text: str) -> list[str]:
 
 
 def _audio_of(utterance_id: str, runs: Sequence[RunResult]) -> tuple[str, str]:
-    """A data URL and a note."""
     from ..speech.audio import AudioError
 
     utterances = (run.dataset.utterances.get(utterance_id) for run in runs)
@@ -160,11 +130,7 @@ def _audio_of(utterance_id: str, runs: Sequence[RunResult]) -> tuple[str, str]:
 
 
 def make_clip(utterance: Utterance) -> str:
-    """The audio of an utterance, or its beginning, as a data URL.
-
-    Raises:
-        AudioError: if it cannot be read.
-    """
+    """The audio of an utterance, or its beginning, as a data URL."""
     import soundfile
 
     from ..speech.audio import SAMPLE_RATE, read_audio

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .distributions import chi_squared_upper_tail
 from .edits import Integers
 from .estimates import Estimate, divide, estimate_rates
-from .intervals import Interval, Uncertainty, candidates, check_confidence, directions, tail_per_candidate
+from .intervals import CONFIDENCE, Interval, Uncertainty, candidates, directions, tail_per_candidate
 from .scores import Counts
 
 AGREEMENT_LEVEL = 0.2
@@ -30,18 +30,13 @@ class Difference(Interval):
     p_value: float
 
 
-def compare(first: Counts, second: Counts, confidence: float = 0.95) -> Uncertainty[Difference]:
-    """Compares two systems on the same utterances.
+def compare(first: Counts, second: Counts) -> Uncertainty[Difference]:
+    """Compares two systems on the same utterances, with 95 % confidence intervals.
 
-    An interval excludes zero exactly if the p-value is below 1 - confidence.
-
-    Args:
-        first: of n utterances.
-        second: of the same utterances.
-        confidence: how often intervals contain the difference of infinitely many utterances.
+    An interval excludes zero exactly if the p-value is below 0.05.
 
     Raises:
-        ValueError: if `confidence` is out of range, or the utterances, references or profiles differ.
+        ValueError: if the utterances, references or profiles differ.
 
     Example:
         >>> from ctcdro.scoring.scores import count
@@ -49,14 +44,11 @@ def compare(first: Counts, second: Counts, confidence: float = 0.95) -> Uncertai
         >>> first = count(Prediction(str(n), "ces", "ahoj", "ces", "aho") for n in range(50))
         >>> second = count(Prediction(str(n), "ces", "ahoj", "ces", "ahoj") for n in range(50))
         >>> worst = compare(first, second).summary["worst_cer"]
-        >>> worst.first, worst.second, worst.value, round(worst.low, 3), round(worst.high, 3)
-        (0.25, 0.0, -0.25, -0.264, -0.236)
-        >>> 0 < worst.p_value < 1e-9
-        True
+        >>> worst.first, worst.second, worst.value, round(worst.low, 3), round(worst.high, 3), worst.p_value < 1e-9
+        (0.25, 0.0, -0.25, -0.264, -0.236, True)
     """
-    check_confidence(confidence)
     _check_pair(first, second)
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     summary: dict[str, Difference] = {}
     languages: dict[str, dict[str, Difference]] = {name: {} for name in first.languages}
     for name, rate in estimate_rates([first, second]):
@@ -66,7 +58,7 @@ def compare(first: Counts, second: Counts, confidence: float = 0.95) -> Uncertai
             languages[language][name] = Difference(*map(float, parts))
         for figure, sign in directions(name).items():
             first_rate, second_rate = (sign * float((sign * system.value).max()) for system in rate.systems)
-            *limits, p_value = _highest_difference(before * sign, after * sign, rate.each * sign, confidence, name)
+            *limits, p_value = _highest_difference(before * sign, after * sign, rate.each * sign, name)
             low, high = sorted(sign * limit for limit in limits)
             difference = second_rate - first_rate
             summary[f"{figure}_{name}"] = Difference(difference, low, high, first_rate, second_rate, p_value)
@@ -74,7 +66,7 @@ def compare(first: Counts, second: Counts, confidence: float = 0.95) -> Uncertai
             rates = (system.value @ rate.weights[figure] for system in rate.systems)
             values = (estimate.value, *estimate.limits(tail), *rates, estimate.p_value())
             summary[f"{figure}_{name}"] = Difference(*map(float, values))
-    return Uncertainty(confidence, summary, languages)
+    return Uncertainty(CONFIDENCE, summary, languages)
 
 
 def _check_pair(first: Counts, second: Counts) -> None:
@@ -97,7 +89,7 @@ Limits = tuple[float, float, float]
 """Lower limit, upper limit and two-sided p-value."""
 
 
-def _highest_difference(first: Estimate, second: Estimate, paired: Estimate, confidence: float, rate: str) -> Limits:
+def _highest_difference(first: Estimate, second: Estimate, paired: Estimate, rate: str) -> Limits:
     """Limits and p-value of the highest rate of the second system minus that of the first.
 
     It is a difference between the rate of one language and that of another, or of the same. If all candidates change
@@ -107,8 +99,8 @@ def _highest_difference(first: Estimate, second: Estimate, paired: Estimate, con
     """
     possible = candidates(first) | candidates(second)
     if rate != "lid" and possible.sum() > 1 and _agree(paired[possible]):
-        return _tied(first, second, paired, possible, confidence)
-    return _over_pairs(first, second, paired, confidence)
+        return _tied(first, second, paired, possible)
+    return _over_pairs(first, second, paired)
 
 
 def _agree(differences: Estimate) -> bool:
@@ -119,9 +111,7 @@ def _agree(differences: Estimate) -> bool:
     return bool(chi_squared_upper_tail(len(precision) - 1, spread) >= AGREEMENT_LEVEL)
 
 
-def _tied(
-    first: Estimate, second: Estimate, paired: Estimate, possible: npt.NDArray[np.bool_], confidence: float
-) -> Limits:
+def _tied(first: Estimate, second: Estimate, paired: Estimate, possible: npt.NDArray[np.bool_]) -> Limits:
     """Limits if all candidates change by the same amount; simulates the highest of equal candidates."""
     variances = first.variance[possible], second.variance[possible]
     covariance = (variances[0] + variances[1] - paired.variance[possible]) / 2
@@ -136,13 +126,13 @@ def _tied(
     ]
     drawn = highest[1] - highest[0]
     value = float(second.value.max() - first.value.max())
-    below, above = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    below, above = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     beyond = min((drawn >= value).sum(), (drawn <= value).sum())
     p_value = min(1.0, 2 * (1 + int(beyond)) / (1 + _NUM_DRAWS))
     return min(value, value - float(above)), max(value, value - float(below)), p_value
 
 
-def _over_pairs(first: Estimate, second: Estimate, paired: Estimate, confidence: float) -> Limits:
+def _over_pairs(first: Estimate, second: Estimate, paired: Estimate) -> Limits:
     """Limits over all pairs of a candidate h of the second system and a candidate g of the first.
 
     The difference is max_h min_g (second_h - first_g), or min_g max_h, which is the same. A limit can fail for each
@@ -151,8 +141,8 @@ def _over_pairs(first: Estimate, second: Estimate, paired: Estimate, confidence:
     value = float(second.value.max() - first.value.max())
     of_first, of_second = (np.flatnonzero(candidates(estimates)) for estimates in (first, second))
     pairs = _pairs(first, second, paired, of_first, of_second)
-    low = pairs.limits(tail_per_candidate(1 - confidence, len(of_second)))[0].min(axis=1).max()
-    high = pairs.limits(tail_per_candidate(1 - confidence, len(of_first)))[1].max(axis=0).min()
+    low = pairs.limits(tail_per_candidate(len(of_second)))[0].min(axis=1).max()
+    high = pairs.limits(tail_per_candidate(len(of_first)))[1].max(axis=0).min()
     above, below = pairs.tails()
     p_value = min(
         _two_sided(float(above.max(axis=1).min()), len(of_second)),

@@ -8,32 +8,19 @@ from ..runtime.extras import extra
 from .edits import Floats
 
 with extra("data", "Confidence intervals"):
-    from scipy.special import chdtrc as chi_squared_upper_tail
-    from scipy.special import ndtr as normal_cdf
-    from scipy.special import ndtri as normal_quantile
-    from scipy.special import stdtr as student_cdf
-    from scipy.special import stdtrit as student_quantile
+    from scipy import special
 
-__all__ = [
-    "chi_squared_upper_tail",
-    "normal_cdf",
-    "normal_of_student",
-    "normal_quantile",
-    "student_cdf",
-    "student_of_normal",
-    "student_quantile",
-]
+chi_squared_upper_tail = special.chdtrc
+normal_cdf, normal_quantile = special.ndtr, special.ndtri
+student_cdf, student_quantile = special.stdtr, special.stdtrit
 
 
 def student_of_normal(z: float, degrees: Floats) -> Floats:
     """Student's quantile of the probability that z has in the normal distribution.
 
     Within 0.1 % from 9 degrees of freedom on. Below, it is larger than the exact quantile, without which intervals from
-    two or three utterances would contain the truth too rarely.
-
-    References:
-        D. L. Wallace, "Bounds on normal approximations to Student's and the chi-square distributions", Annals of
-        Mathematical Statistics 30 (1959).
+    two or three utterances would contain the truth too rarely (Wallace, "Bounds on normal approximations to Student's
+    and the chi-square distributions", 1959).
     """
     finite = np.minimum(degrees, 1e9)
     scaled = z * (8 * finite + 3) / (8 * finite + 1)

@@ -34,31 +34,11 @@ class Edits:
         return self.substitutions + self.deletions + self.insertions
 
     def sum(self, selected: Any) -> Edits:
-        """Totals over selected utterances."""
         return Edits(*(int(getattr(self, name)[selected].sum()) for name in self.__slots__))
 
 
-def count_characters(references: Sequence[str], hypotheses: Sequence[str]) -> Edits:
-    """Counts the fewest edits between characters, including spaces between words but not at either end.
-
-    Example:
-        >>> count_characters(["dobrý den", ""], ["dobrí dn", "x"]).total
-        array([2, 1])
-    """
-    return _count([text.strip() for text in references], [text.strip() for text in hypotheses])
-
-
-def count_words(references: Sequence[str], hypotheses: Sequence[str]) -> Edits:
-    """Counts the fewest edits between words.
-
-    Example:
-        >>> count_words(["dobrý den"], ["den"])
-        Edits(substitutions=array([0]), deletions=array([1]), insertions=array([0]), reference=array([2]))
-    """
-    return _count([text.split() for text in references], [text.split() for text in hypotheses])
-
-
-def _count(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> Edits:
+def count_fewest(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> Edits:
+    """Counts the fewest edits between texts (characters) or lists of words."""
     rows = []
     for reference, hypothesis in zip(references, hypotheses, strict=True):
         tags = Counter(edit.tag for edit in Levenshtein.editops(reference, hypothesis))
@@ -71,10 +51,6 @@ def count_as_sclite(references: Sequence[Sequence[str]], hypotheses: Sequence[Se
 
     Such an alignment can have more edits than necessary, but never more substitutions. Among alignments of equal cost,
     the one with the fewest edits counts.
-
-    Example:
-        >>> count_as_sclite([list("abc")], [list("axc")])
-        Edits(substitutions=array([1]), deletions=array([0]), insertions=array([0]), reference=array([3]))
     """
     return _edits([_align_as_sclite(*pair) for pair in zip(references, hypotheses, strict=True)])
 

@@ -12,12 +12,8 @@ ones, would make a rate certain. It is negligible unless errors are rare.
 Language accuracy is a share of zeros and ones. Pseudo-utterances are added before its variance is estimated, two right
 and two wrong for a single share (Agresti and Coull, 1998; Price and Bonett, 2004).
 
-References:
-    P. Hall, "On the removal of skewness by transformation", JRSS B 54 (1992).
-    A. Agresti and B. A. Coull, "Approximate is better than 'exact' for interval estimation of binomial proportions",
-        The American Statistician 52 (1998).
-    R. M. Price and D. G. Bonett, "An improved confidence interval for a linear function of binomial proportions",
-        Computational Statistics and Data Analysis 45 (2004).
+References: Hall, Journal of the Royal Statistical Society B 54 (1992); Agresti and Coull, The American Statistician 52
+(1998); Price and Bonett, Computational Statistics and Data Analysis 45 (2004).
 """
 
 from __future__ import annotations
@@ -110,11 +106,10 @@ def _inverse_hall(g: Floats, skewness: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RateEstimates:
-    """Estimates of one rate of one or two systems, over the languages that have the rate."""
+    """Estimates of a rate of one or two systems, over the languages that have it."""
 
     languages: list[str]
     systems: list[Estimate]
-    """Each system's rates of languages."""
     each: Estimate
     """The rate of a single system, or the second minus the first, per language."""
     mean: Estimate
@@ -135,7 +130,9 @@ def estimate_rates(systems: Sequence[Counts]) -> Iterator[tuple[str, RateEstimat
             continue
         index = (np.cumsum(has_rate) - 1)[language[chosen]]
         samples = [_Sample(system[name].numerator[chosen], denominator[chosen], index) for system in terms]
-        each = samples[0] if len(samples) == 1 else samples[1].minus(samples[0])
+        each = samples[0]
+        if len(samples) == 2:
+            each = _Sample(samples[1].numerator - each.numerator, each.denominator, index, is_difference=True)
         total = np.bincount(index, denominator[chosen])
         weights = {"mean": np.full(len(total), 1 / len(total)), "overall": total / total.sum()}
         if name == "lid":
@@ -161,15 +158,8 @@ class _Sample:
     language: Integers
     is_difference: bool = False
 
-    def minus(self, other: _Sample) -> _Sample:
-        return _Sample(self.numerator - other.numerator, self.denominator, self.language, True)
-
     def ratios(self, edit: Floats) -> Estimate:
-        """The rate of each language.
-
-        Args:
-            edit: increase of the numerator by one edit in a typical utterance of each language.
-        """
+        """The rate of each language; one edit in a typical utterance of a language adds `edit` to the numerator."""
         denominator = self._sum(self.denominator)
         rate = self._sum(self.numerator) / denominator
         residuals = self.numerator - rate[self.language] * self.denominator
@@ -210,11 +200,7 @@ class _Sample:
         return np.maximum(variance, floor), np.where(is_single | self.is_difference, 0.0, edit**3)
 
     def shares(self, pseudo: Floats) -> Estimate:
-        """The share of ones in each language, or the difference of two; pseudo-utterances are added for the variance.
-
-        Args:
-            pseudo: their number, sum and sum of squares.
-        """
+        """The share of ones in each language, or the difference of two; `pseudo` is added for the variance."""
         number, total = self._sum(self.denominator), self._sum(self.numerator)
         padded = number + pseudo[0]
         center = (total + pseudo[1]) / padded

@@ -19,14 +19,13 @@ from .distributions import normal_quantile
 from .estimates import Estimate, estimate_rates
 from .scores import Counts
 
+CONFIDENCE = 0.95
 SCREENING_LEVEL = 0.05
 """A language may be the worst unless a test at this level, divided by the number of languages, finds it better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A rate and its confidence interval."""
-
     value: float
     low: float
     high: float
@@ -46,17 +45,10 @@ class Uncertainty(Generic[Range]):
     """By language and rate."""
 
 
-def confidence_intervals(counts: Counts, confidence: float = 0.95) -> Uncertainty[Interval]:
-    """Computes confidence intervals of the rates of a system.
+def confidence_intervals(counts: Counts) -> Uncertainty[Interval]:
+    """Computes 95 % confidence intervals of the rates of a system.
 
     The interval of the worst rate is that of the highest true rate of any language, whichever language has it.
-
-    Args:
-        counts: of n utterances.
-        confidence: how often intervals contain the rate of infinitely many utterances.
-
-    Raises:
-        ValueError: if `confidence` is out of range.
 
     Example:
         >>> from ctcdro.scoring.scores import count
@@ -67,24 +59,18 @@ def confidence_intervals(counts: Counts, confidence: float = 0.95) -> Uncertaint
         >>> cer.value, round(cer.low, 3), round(cer.high, 3)
         (0.1875, 0.147, 0.231)
     """
-    check_confidence(confidence)
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     summary: dict[str, Interval] = {}
     languages: dict[str, dict[str, Interval]] = {name: {} for name in counts.languages}
     for name, rate in estimate_rates([counts]):
         for language, *limits in zip(rate.languages, rate.each.value, *rate.each.limits(tail), strict=True):
             languages[language][name] = _within_bounds(name, *limits)
         for figure, sign in directions(name).items():
-            low, high = sorted(sign * limit for limit in highest(rate.each * sign, confidence))
+            low, high = sorted(sign * limit for limit in highest(rate.each * sign))
             summary[f"{figure}_{name}"] = _within_bounds(name, sign * (sign * rate.each.value).max(), low, high)
         for figure, estimate in (("mean", rate.mean), ("overall", rate.overall)):
             summary[f"{figure}_{name}"] = _within_bounds(name, estimate.value, *estimate.limits(tail))
-    return Uncertainty(confidence, summary, languages)
-
-
-def check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must be between 0 and 1; got {confidence!r}.")
+    return Uncertainty(CONFIDENCE, summary, languages)
 
 
 def directions(rate: str) -> dict[str, int]:
@@ -96,7 +82,7 @@ def _within_bounds(rate: str, value: Any, low: Any, high: Any) -> Interval:
     return Interval(float(value), max(0.0, float(low)), min(1.0 if rate == "lid" else math.inf, float(high)))
 
 
-def highest(estimates: Estimate, confidence: float) -> tuple[float, float]:
+def highest(estimates: Estimate) -> tuple[float, float]:
     """Limits of the highest true rate of any language.
 
     The upper limit is the highest of the upper limits of languages: too low only if that of the true worst language
@@ -104,10 +90,9 @@ def highest(estimates: Estimate, confidence: float) -> tuple[float, float]:
     truth, so that all of them together get the error that both limits of a single language have. With several
     candidates of about the same rate the upper limit is hardly ever too low; with one, each limit gets half.
     """
-    error = 1 - confidence
     possible = candidates(estimates)
-    tail = tail_per_candidate(error, int(possible.sum()))
-    return float(estimates[possible].limits(tail)[0].max()), float(estimates.limits(error / 2)[1].max())
+    tail = tail_per_candidate(int(possible.sum()))
+    return float(estimates[possible].limits(tail)[0].max()), float(estimates.limits((1 - CONFIDENCE) / 2)[1].max())
 
 
 def candidates(estimates: Estimate) -> npt.NDArray[np.bool_]:
@@ -119,6 +104,6 @@ def candidates(estimates: Estimate) -> npt.NDArray[np.bool_]:
     return behind <= reach * np.sqrt(estimates.variance + estimates.variance[top])
 
 
-def tail_per_candidate(error: float, number: int) -> float:
-    """The error of one limit of each candidate: half of it for a single one, otherwise an equal part of it."""
-    return error / 2 if number == 1 else 1 - (1 - error) ** (1 / number)
+def tail_per_candidate(number: int) -> float:
+    """The error of one limit of each candidate: half of all for a single one, otherwise an equal part of it."""
+    return (1 - CONFIDENCE) / 2 if number == 1 else 1 - CONFIDENCE ** (1 / number)

@@ -22,32 +22,17 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from ..speech import normalization
-from .edits import Edits, Floats, count_as_sclite, count_characters, count_words
+from .edits import Edits, Floats, count_as_sclite, count_fewest
+from .transcripts import Prediction
 
 UNSPACED_LANGUAGES = frozenset({"cmn", "jpn", "tha", "yue"})
 """Languages whose spaces the ML-SUPERB 2.0 challenge removes."""
 
 _LANGUAGE_TOKEN = re.compile(r"\[([a-z]{3}(?:_[a-z]{3})?)\]")
-
-
-class PredictionLike(Protocol):
-    """A reference and a hypothesis, such as `transcripts.Prediction`."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def lang(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def hyp_lang(self) -> str | None: ...
-    @property
-    def hyp_text(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -60,15 +45,11 @@ class RateTerms:
 
 @dataclass(frozen=True)
 class Profile:
-    """A way to score."""
-
-    normalize: Callable[[PredictionLike], tuple[str, str]]
-    """Returns the reference and the hypothesis to compare."""
-    count_characters: Callable[[Sequence[str], Sequence[str]], Edits]
-    count_words: Callable[[Sequence[str], Sequence[str]], Edits]
+    normalize: Callable[[Prediction], tuple[str, str]]
+    """Reference and hypothesis to compare."""
+    count: Callable[[Sequence[Sequence[str]], Sequence[Sequence[str]]], Edits]
     terms: Callable[[Edits], RateTerms]
-    find_language: Callable[[PredictionLike], str | None] = lambda record: record.hyp_lang
-    """Returns the language of the hypothesis."""
+    find_language: Callable[[Prediction], str | None] = lambda record: record.hyp_lang
     lid_needs_text: bool = False
     """Whether language accuracy skips utterances without reference characters."""
 
@@ -90,11 +71,11 @@ def _rounded_terms(edits: Edits) -> RateTerms:
     return RateTerms(rounded * edits.reference, edits.reference.astype(np.float64))
 
 
-def _normalize_plain(record: PredictionLike) -> tuple[str, str]:
+def _normalize_plain(record: Prediction) -> tuple[str, str]:
     return normalization.clean(record.text), normalization.clean(record.hyp_text)
 
 
-def _normalize_challenge(record: PredictionLike) -> tuple[str, str]:
+def _normalize_challenge(record: Prediction) -> tuple[str, str]:
     def normalize(text: str) -> str:
         text = "".join(text.split()) if record.lang in UNSPACED_LANGUAGES else text.strip()
         kept = (character for character in text if not unicodedata.category(character).startswith("P"))
@@ -103,33 +84,26 @@ def _normalize_challenge(record: PredictionLike) -> tuple[str, str]:
     return normalize(record.text), normalize(record.hyp_text)
 
 
-def _normalize_paper(record: PredictionLike) -> tuple[str, str]:
+def _normalize_paper(record: Prediction) -> tuple[str, str]:
     reference = normalization.paper(record.text)
     hypothesis = normalization.paper(_LANGUAGE_TOKEN.sub("", record.hyp_text))
     space = " " if hypothesis and _first_language(record) is not None else ""
     return reference and f" {reference}", space + hypothesis
 
 
-def _first_language(record: PredictionLike) -> str | None:
+def _first_language(record: Prediction) -> str | None:
     """The language of the hypothesis, or the first language token anywhere in its text."""
     token = _LANGUAGE_TOKEN.search(record.hyp_text) if record.hyp_lang is None else None
     return token[1] if token else record.hyp_lang
 
 
-def _count_words_as_sclite(references: Sequence[str], hypotheses: Sequence[str]) -> Edits:
-    return count_as_sclite([text.split() for text in references], [text.split() for text in hypotheses])
-
-
 PROFILES = {
-    "plain": Profile(_normalize_plain, count_characters, count_words, _corpus_terms),
-    "ml-superb2": Profile(_normalize_challenge, count_characters, count_words, _utterance_terms, lid_needs_text=True),
-    "paper": Profile(
-        _normalize_paper, count_as_sclite, _count_words_as_sclite, _rounded_terms, find_language=_first_language
-    ),
+    "plain": Profile(_normalize_plain, count_fewest, _corpus_terms),
+    "ml-superb2": Profile(_normalize_challenge, count_fewest, _utterance_terms, lid_needs_text=True),
+    "paper": Profile(_normalize_paper, count_as_sclite, _rounded_terms, find_language=_first_language),
 }
 
 
 def check_profile(name: object) -> None:
-    """Raises ValueError, listing the profiles, if there is no such profile."""
     if name not in list(PROFILES):
         raise ValueError(f"`profile` must be one of {', '.join(PROFILES)}; got {name!r:.60}.")

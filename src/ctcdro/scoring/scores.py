@@ -21,7 +21,8 @@ import numpy.typing as npt
 from ..storage.json_files import read_json
 from ..storage.paths import PathLike
 from .edits import Edits, Integers
-from .profiles import PROFILES, PredictionLike, RateTerms, check_profile
+from .profiles import PROFILES, RateTerms, check_profile
+from .transcripts import Prediction
 
 RATES = ("cer", "wer", "lid")
 
@@ -62,7 +63,6 @@ class Counts:
         }
 
     def scores(self) -> Scores:
-        """The rates of each language, and of all utterances together."""
         terms = self.terms()
         languages = {
             name: self._language_scores(terms, self.language == number) for number, name in enumerate(self.languages)
@@ -89,18 +89,8 @@ class Counts:
         return LanguageScores(**rates, num_utterances=int(selected.sum()), characters=edits[0], words=edits[1])
 
 
-def count(records: Iterable[PredictionLike], profile: str = "plain") -> Counts:
-    """Counts the edits of each utterance under a scoring profile.
-
-    Raises:
-        ValueError: if there are no utterances, two have the same id, or the profile does not exist.
-
-    Example:
-        >>> from ctcdro.scoring.transcripts import Prediction
-        >>> counts = count([Prediction("a1", "ces", "Dobrý den!", hyp_lang="slk", hyp_text="dobry den")])
-        >>> counts.characters.total, counts.predicted
-        (array([1]), ['slk'])
-    """
+def count(records: Iterable[Prediction], profile: str = "plain") -> Counts:
+    """Counts the edits of each utterance under a scoring profile; each id must occur once."""
     check_profile(profile)
     records = list(records)
     if not records:
@@ -118,16 +108,15 @@ def count(records: Iterable[PredictionLike], profile: str = "plain") -> Counts:
         languages=languages,
         language=np.array([index[record.lang] for record in records], dtype=np.int64),
         predicted=[rules.find_language(record) for record in records],
-        characters=rules.count_characters(references, hypotheses),
-        words=rules.count_words(references, hypotheses),
+        characters=rules.count(references, hypotheses),
+        words=rules.count([text.split() for text in references], [text.split() for text in hypotheses]),
     )
 
 
-def score(records: Iterable[PredictionLike], profile: str = "plain") -> Scores:
+def score(records: Iterable[Prediction], profile: str = "plain") -> Scores:
     """Scores utterances under a scoring profile.
 
     Example:
-        >>> from ctcdro.scoring.transcripts import Prediction
         >>> scores = score([
         ...     Prediction("a1", "ces", "ahoj", hyp_lang="ces", hyp_text="ahoi"),
         ...     Prediction("b1", "cmn", "你好", hyp_lang=None, hyp_text="好"),
@@ -175,7 +164,6 @@ class Scores:
     """Number of hypotheses by the language of the reference, then by their own."""
 
     def rates(self, name: str) -> dict[str, float]:
-        """The rate of each language that has one."""
         rates = {language: getattr(scores, name) for language, scores in self.languages.items()}
         return {language: rate for language, rate in rates.items() if rate is not None}
 
@@ -188,25 +176,19 @@ class Scores:
         return next(iter(self._from_worst(name)), None)
 
     def best(self, name: str = "cer") -> tuple[str, float] | None:
-        """The best language and its rate; the first in the alphabet if several share it."""
+        """The best language and its rate, as in `worst`."""
         ranked = self._from_worst(name)
         return next((item for item in ranked if item[1] == ranked[-1][1]), None)
 
     def worst_label(self, name: str = "cer") -> str:
-        """The languages that share the worst rate, for tables; their number if there are more than three.
-
-        Example:
-            >>> from ctcdro.scoring.transcripts import Prediction
-            >>> score([Prediction(lang, lang, "ano", lang, "") for lang in ("ces", "slk")]).worst_label()
-            'ces, slk'
-        """
+        """The languages that share the worst rate, for tables; their number if there are more than three."""
         ranked = self._from_worst(name)
         languages = [language for language, rate in ranked if rate == ranked[0][1]]
         return ", ".join(languages) if len(languages) <= 3 else f"{len(languages)} languages tied"
 
     @property
     def small_languages(self) -> list[str]:
-        """Languages whose intervals are only rough, because they have few utterances."""
+        """Languages whose intervals are only rough."""
         return [name for name, scores in self.languages.items() if scores.num_utterances < FEW_UTTERANCES]
 
     @property
@@ -260,11 +242,7 @@ class Scores:
 
     @classmethod
     def from_record(cls, record: Any) -> Scores:
-        """Reads the result of `to_record`; figures that follow from the others, and unknown fields, are ignored.
-
-        Raises:
-            ValueError: if it is something else.
-        """
+        """Reads the result of `to_record`; figures that follow from the others, and unknown fields, are ignored."""
         try:
             check_profile(record["profile"])
             return cls(
@@ -278,12 +256,7 @@ class Scores:
 
 
 def read_scores(path: PathLike) -> Scores:
-    """Reads `scores/<split>.json` of a run.
-
-    Raises:
-        OSError: if the file does not exist or cannot be read.
-        ValueError: naming the file, if it contains something else.
-    """
+    """Reads `scores/<split>.json` of a run."""
     record = read_json(path)
     try:
         return Scores.from_record(record)

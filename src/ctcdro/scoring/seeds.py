@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .distributions import student_cdf, student_quantile
-from .intervals import Interval, check_confidence
+from .intervals import CONFIDENCE, Interval
 from .scores import Scores
 
 
 @dataclass(frozen=True, slots=True)
 class RunMean:
-    """The mean of a figure over runs that differ in their seed."""
-
     mean: float
     deviation: float | None
     """Standard deviation (over n - 1); None for a single run."""
@@ -23,12 +21,7 @@ class RunMean:
 
 
 def mean_over_runs(values: Sequence[float | None]) -> RunMean | None:
-    """The mean and deviation of a figure; None unless all runs have it.
-
-    Example:
-        >>> mean_over_runs([0.25, 0.5, 0.0]), mean_over_runs([0.25, None])
-        (RunMean(mean=0.25, deviation=0.25, num_runs=3), None)
-    """
+    """The mean and deviation of a figure; None unless all runs have it."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
@@ -36,11 +29,7 @@ def mean_over_runs(values: Sequence[float | None]) -> RunMean | None:
 
 
 def over_runs(runs: Sequence[Scores]) -> dict[str, RunMean]:
-    """The mean and deviation of each figure of `Scores.summary` that all runs have.
-
-    Raises:
-        ValueError: if there are no runs, or their profiles differ.
-    """
+    """The mean and deviation of each figure of `Scores.summary` that all runs have; they must share a profile."""
     profiles = sorted({run.profile for run in runs})
     if len(profiles) != 1:
         raise ValueError(f"`runs` must be scores of one profile; got {', '.join(profiles) or 'no runs'}.")
@@ -59,11 +48,8 @@ class TTest(Interval):
     p_value: float
 
 
-def paired_t_test(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> TTest:
+def paired_t_test(first: Sequence[float], second: Sequence[float]) -> TTest:
     """Tests whether the mean difference of pairs, of languages or of runs with the same seed, could be chance.
-
-    Raises:
-        ValueError: if there are fewer than two pairs, or an argument is out of range.
 
     Example:
         >>> test = paired_t_test([0.61, 0.64, 0.60, 0.63], [0.52, 0.57, 0.54, 0.55])
@@ -72,13 +58,12 @@ def paired_t_test(first: Sequence[float], second: Sequence[float], confidence: f
     """
     if len(first) != len(second) or len(first) < 2:
         raise ValueError(f"`first` and `second` must be two pairs or more; got {len(first)} and {len(second)} values.")
-    check_confidence(confidence)
     differences = [after - before for before, after in zip(first, second, strict=True)]
     degrees = len(differences) - 1
     mean = statistics.fmean(differences)
     error = statistics.stdev(differences) / math.sqrt(len(differences))
     error = 0.0 if error < 1e-12 else error  # equal differences, up to rounding
-    reach = error * float(student_quantile(degrees, (1 + confidence) / 2))
+    reach = error * float(student_quantile(degrees, (1 + CONFIDENCE) / 2))
     t = mean / error if error else None if mean else 0.0
     p_value = 0.0 if t is None else 2 * float(student_cdf(degrees, -abs(t)))
     return TTest(mean, mean - reach, mean + reach, t, degrees, p_value)

@@ -14,7 +14,6 @@ line.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from typing import Any, TypeVar
 
 from ..storage.atomic import atomic_write
 from ..storage.json_fields import check_text
-from ..storage.json_files import read_json_lines
+from ..storage.json_files import json_line, read_json_lines
 from ..storage.lines import numbered_lines
 from ..storage.paths import PathLike
 
@@ -37,12 +36,7 @@ MOST_CHARACTERS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A reference and a hypothesis; `hyp_lang` is None if the system predicts no language.
-
-    Example:
-        >>> Prediction("a1", "ces", "dobrý den", hyp_lang="slk", hyp_text="dobrý deň").to_record()
-        {'id': 'a1', 'lang': 'ces', 'text': 'dobrý den', 'hyp_lang': 'slk', 'hyp_text': 'dobrý deň'}
-    """
+    """A reference and a hypothesis; `hyp_lang` is None if the system predicts no language."""
 
     id: str
     lang: str
@@ -51,41 +45,21 @@ class Prediction:
     hyp_text: str
 
     def __post_init__(self) -> None:
-        _check_text("id", self.id)
-        _check_text("lang", self.lang)
-        _check_text("text", self.text, may_be_empty=True)
-        _check_text("hyp_text", self.hyp_text, may_be_empty=True)
-        if self.hyp_lang is not None:
-            _check_text("hyp_lang", self.hyp_lang)
-
-    @classmethod
-    def from_record(cls, record: Any) -> Prediction:
-        """Reads the object on a line of predictions; unknown fields are ignored.
-
-        Raises:
-            ValueError: naming the field that is missing or wrong.
-        """
-        return cls(**{name: _field(record, name) for name in cls.__slots__})
-
-    def to_record(self) -> dict[str, Any]:
-        """The object to write on a line."""
-        return asdict(self)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if name != "hyp_lang" or value is not None:
+                _check_text(name, value)
 
 
 def read_predictions(path: PathLike) -> list[Prediction]:
-    """Reads predictions, JSON lines.
-
-    Raises:
-        ValueError: naming the file, the line and the field where something is wrong.
-    """
-    return [prediction for _, prediction in _parse_lines(path, read_json_lines(path), Prediction.from_record)]
+    """Reads predictions, JSON lines."""
+    return [prediction for _, prediction in _parse_lines(path, read_json_lines(path), _parse_prediction)]
 
 
 def write_predictions(path: PathLike, predictions: Iterable[Prediction]) -> None:
     """Writes predictions, JSON lines, atomically."""
     with atomic_write(path) as file:
-        for prediction in predictions:
-            file.write(json.dumps(prediction.to_record(), ensure_ascii=False) + "\n")
+        file.writelines(json_line(asdict(prediction)) for prediction in predictions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,27 +73,13 @@ class Transcript:
 
 
 def split_language(text: str) -> tuple[str | None, str]:
-    """Splits a text into its language token and the rest.
-
-    Example:
-        >>> split_language("[ces] dobrý den")
-        ('ces', 'dobrý den')
-        >>> split_language("dobrý [ces] den")
-        (None, 'dobrý [ces] den')
-    """
+    """Splits a text into its language token, if it starts with one, and the rest."""
     token = re.match(r"\s*\[([^\s\[\]]+)\]", text)
     return (token[1], text[token.end() :].strip()) if token else (None, text.strip())
 
 
 def read_references(path: PathLike, lang: str | None = None) -> list[Transcript]:
-    """Reads references.
-
-    Args:
-        lang: the language of those that specify none.
-
-    Raises:
-        ValueError: naming the file and line where something is wrong, an id is repeated, or the language is missing.
-    """
+    """Reads references; `lang` is the language of those that specify none."""
     transcripts = [replace(transcript, lang=transcript.lang or lang) for transcript in _read(path, _parse_reference)]
     for transcript in transcripts:
         if transcript.lang is None:
@@ -131,11 +91,7 @@ def read_references(path: PathLike, lang: str | None = None) -> list[Transcript]
 
 
 def read_hypotheses(path: PathLike) -> list[Transcript]:
-    """Reads hypotheses.
-
-    Raises:
-        ValueError: naming the file and line where something is wrong, or an id is repeated.
-    """
+    """Reads hypotheses, with or without languages, in any of the formats above."""
     return _read(path, _parse_hypothesis)
 
 
@@ -145,11 +101,7 @@ def match(
     """Matches references and hypotheses by their ids, in the order of references.
 
     Args:
-        references: with languages.
-        missing_as_empty: count a reference without a hypothesis as an empty hypothesis.
-
-    Raises:
-        ValueError: naming the file and line of ids that are only on one side.
+        missing_as_empty: count a reference without a hypothesis as an empty hypothesis; by default it is an error.
 
     Example:
         >>> match([Transcript("a1", "ahoj", "ces")], [Transcript("a1", "ahoi", None)])
@@ -176,7 +128,6 @@ def _first_id(transcripts: Sequence[Transcript]) -> str:
 
 
 def _read(path: PathLike, parse_record: Callable[[Any], Transcript]) -> list[Transcript]:
-    """Reads a file in any format; `parse_record` reads a JSON object."""
     file_format = _detect_format(path)
     if file_format == "json":
         parsed = _parse_lines(path, read_json_lines(path), parse_record)
@@ -218,6 +169,10 @@ def _parse_lines(
         yield number, parsed
 
 
+def _parse_prediction(record: dict[str, Any]) -> Prediction:
+    return Prediction(**{name: _field(record, name) for name in Prediction.__slots__})
+
+
 def _parse_kaldi(line: str) -> Transcript:
     transcript_id, *rest = line.split(maxsplit=1)
     return _transcript(transcript_id, "".join(rest), None)
@@ -243,7 +198,7 @@ def _parse_hypothesis(record: dict[str, Any]) -> Transcript:
 
 def _transcript(transcript_id: Any, text: Any, lang: Any) -> Transcript:
     _check_text("id", transcript_id)
-    _check_text("text", text, may_be_empty=True)
+    _check_text("text", text)
     if lang is not None:
         _check_text("lang", lang)
         return Transcript(transcript_id, text, lang)
@@ -257,7 +212,7 @@ def _field(record: dict[str, Any], name: str) -> Any:
     return record[name]
 
 
-def _check_text(name: str, value: Any, may_be_empty: bool = False) -> None:
-    check_text(name, value, may_be_empty=may_be_empty)
+def _check_text(name: str, value: Any) -> None:
+    check_text(name, value, may_be_empty=name.endswith("text"))
     if len(value) > MOST_CHARACTERS:
         raise ValueError(f"`{name}` must have at most {MOST_CHARACTERS:,} characters, got {len(value):,}")

@@ -1,15 +1,17 @@
-"""Tables of comparisons: with the baseline on the same utterances and over seeds, and with the paper."""
+"""Comparisons and their tables: with the baseline, on the same utterances and over seeds, and with the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ...objectives.methods import METHODS
-from ...scoring.comparisons import Difference
+from ...scoring.comparisons import Difference, compare
+from ...scoring.intervals import Uncertainty
 from ...scoring.scores import Scores
-from ...scoring.seeds import TTest
-from ..against_baseline import RunComparison, SeedComparison
+from ...scoring.seeds import TTest, paired_t_test, t_test_over_languages
 from ..paper_results import PaperResult, paper_results, paper_tables_of
+from ..read_runs import RunResult
 from ..study import MethodRuns, Study, format_setting
 from ..table import Cell, Column, Table, interval_cell, p_value_column, percent
 from .results import SUMMARY_COLUMNS, cer_column
@@ -19,9 +21,56 @@ FIGURES = {"worst_cer": "worst CER", "mean_cer": "mean CER", "best_cer": "best C
 OVER_LANGUAGES = "over_languages"
 
 
-def significance_table(study: Study, comparisons: Sequence[RunComparison]) -> Table:
-    """Each run against the baseline, on the same utterances: one row per measure."""
+@dataclass(frozen=True)
+class RunComparison:
+    """A run minus the baseline's run of the same seed, or minus its first run if it has no such seed."""
 
+    run: RunResult
+    against: RunResult
+    differences: Uncertainty[Difference]
+    over_languages: TTest | None
+
+
+def compare_runs(study: Study) -> list[RunComparison]:
+    """Compares each run with the baseline, utterance by utterance: the variation over test utterances."""
+    comparisons = []
+    for method in study.methods:
+        if (baseline := study.baselines.get(method.name)) is not None:
+            for run in method.runs:
+                against = baseline.by_seed().get(run.config.seed, baseline.first)
+                test = t_test_over_languages(against.scores, run.scores)
+                comparisons.append(RunComparison(run, against, compare(against.counts, run.counts), test))
+    return comparisons
+
+
+@dataclass(frozen=True)
+class SeedComparison:
+    """A method minus the baseline, over the seeds that both have."""
+
+    method: MethodRuns
+    against: MethodRuns
+    figure: str
+    seeds: list[int]
+    test: TTest
+
+
+def compare_seeds(study: Study) -> list[SeedComparison]:
+    """Tests each method that shares two or more seeds with its baseline: the variation over training runs."""
+    comparisons = []
+    for method in study.methods:
+        if (baseline := study.baselines.get(method.name)) is None:
+            continue
+        first, second = baseline.by_seed(), method.by_seed()
+        seeds = sorted(set(first) & set(second))
+        for figure in FIGURES:
+            values = [[runs[seed].scores.summary()[figure] for seed in seeds] for runs in (first, second)]
+            before, after = ([value for value in of_method if value is not None] for of_method in values)
+            if len(seeds) > 1 and [before, after] == values:
+                comparisons.append(SeedComparison(method, baseline, figure, seeds, paired_t_test(before, after)))
+    return comparisons
+
+
+def significance_table(study: Study, comparisons: Sequence[RunComparison]) -> Table:
     def difference(item: tuple[RunComparison, str]) -> Difference | TTest | None:
         comparison, figure = item
         return comparison.over_languages if figure == OVER_LANGUAGES else comparison.differences.summary.get(figure)
@@ -56,7 +105,6 @@ def _rate(scores: Scores, figure: str) -> Cell:
 
 
 def seeds_table(comparisons: Sequence[SeedComparison]) -> Table:
-    """Each method against the baseline, by the paired t-test over seeds."""
     columns: list[Column[SeedComparison]] = [
         Column("method", lambda comparison: comparison.method.name),
         Column("baseline", lambda comparison: comparison.against.name),
@@ -101,28 +149,16 @@ def _paper_table(set_name: str, methods: Sequence[MethodRuns]) -> Table:
         for method in methods
         for result in paper_results(set_name, method.first.config.model.encoder)
     }.values()
-    languages = sorted(next(iter(published)).cer)
-    ours: list[Column[MethodRuns]] = [
+    columns: list[Column[MethodRuns]] = [
         Column("method", lambda method: method.name),
         Column("source", lambda method: "these runs"),
         Column("model", lambda method: method.first.model_name),
         Column("step size", lambda method: format_setting(method.setting("step_size"))),
         Column("smoothing", lambda method: format_setting(method.setting("smoothing"))),
         *SUMMARY_COLUMNS,
-        *map(cer_column, languages),
+        *map(cer_column, sorted(next(iter(published)).cer)),
     ]
-    theirs: list[Column[PaperResult]] = [
-        Column("method", lambda result: METHODS[result.objective].title),
-        Column("source", lambda result: "the paper"),
-        Column("model", lambda result: result.model),
-        Column("step size", lambda result: format_setting(result.step_size)),
-        Column("smoothing", lambda result: format_setting(result.smoothing)),
-        Column("worst CER", lambda result: Cell(result.worst[1], note=result.worst[0])),
-        Column("mean CER", lambda result: result.mean),
-        Column("LID", lambda result: result.lid),
-        *map(_published_cer_column, languages),
-    ]
-    rows = [*Table.of("", "", ours, methods).rows, *Table.of("", "", theirs, published).rows]
+    rows = [*Table.of("", "", columns, methods).rows, *map(_published_row, published)]
     objectives = [*(method.objective for method in methods), *(result.objective for result in published)]
     order = sorted(range(len(rows)), key=lambda index: list(METHODS).index(objectives[index]))
     profiles = sorted({method.first.scores.profile for method in methods})
@@ -133,8 +169,12 @@ def _paper_table(set_name: str, methods: Sequence[MethodRuns]) -> Table:
         + ("." if profiles == ["paper"] else "; the authors' scoring is profile paper, so numbers differ somewhat.")
         + " LID of these runs is the mean over languages; the authors' scripts count all utterances."
     )
-    return Table(f"paper-{set_name}", caption, ours, [rows[index] for index in order])
+    return Table(f"paper-{set_name}", caption, columns, [rows[index] for index in order])
 
 
-def _published_cer_column(language: str) -> Column[PaperResult]:
-    return Column(language, lambda result: Cell(result.cer[language], is_worst=result.worst[0] == language))
+def _published_row(result: PaperResult) -> list[Cell]:
+    worst, rate = result.worst
+    about = [METHODS[result.objective].title, "the paper", result.model]
+    settings = [format_setting(result.step_size), format_setting(result.smoothing)]
+    cers = [Cell(result.cer[language], is_worst=language == worst) for language in sorted(result.cer)]
+    return [*map(Cell, (*about, *settings)), Cell(rate, note=worst), Cell(result.mean), Cell(result.lid), *cers]

@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from ...prepare.statistics import Statistics
 from ..table import Cell, Column, Table
 
 
-@dataclass(frozen=True)
-class StatisticsRow:
-    """A language and split."""
-
-    language: str
-    split: str
-    is_first: bool
-    """Whether it is the first split of the language, which shows its name."""
-    statistics: Statistics
-
-
 def statistics_table(
-    splits: Mapping[str, Mapping[str, Statistics]],
-    name: str = "statistics",
-    caption: str = "",
-    further: Sequence[Column[StatisticsRow]] = (),
+    splits: Mapping[str, Mapping[str, Statistics]], name: str = "statistics", caption: str = ""
 ) -> Table:
-    """One row per language and split.
-
-    Args:
-        splits: statistics by split and language.
-        further: columns after those of the statistics.
-    """
+    """One row per language and split of `splits`, which has statistics by split and language."""
     rows = []
     for language in sorted({language for statistics in splits.values() for language in statistics}):
-        names = [split for split in splits if language in splits[split]]
-        rows += [StatisticsRow(language, name, name == names[0], splits[name][language]) for name in names]
-    columns: list[Column[StatisticsRow]] = [
-        Column("language", lambda row: row.language if row.is_first else ""),
-        Column("split", lambda row: row.split),
-        Column("utterances", lambda row: row.statistics.num_utterances, decimals=0),
-        Column("hours", lambda row: row.statistics.hours, decimals=2),
-        Column("seconds", lambda row: Cell(row.statistics.duration_mean, row.statistics.duration_deviation)),
-        Column("characters", lambda row: Cell(row.statistics.characters_mean, row.statistics.characters_deviation)),
-        Column("characters/s", lambda row: row.statistics.characters_per_second),
-        *further,
+        own = {split: statistics[language] for split, statistics in splits.items() if language in statistics}
+        labels = [language, *[""] * (len(own) - 1)]
+        rows += [(label, *item) for label, item in zip(labels, own.items(), strict=True)]
+    columns: list[Column[tuple[str, str, Statistics]]] = [
+        Column("language", lambda row: row[0]),
+        Column("split", lambda row: row[1]),
+        Column("utterances", lambda row: row[2].num_utterances, decimals=0),
+        Column("hours", lambda row: row[2].hours, decimals=2),
+        Column("seconds", lambda row: Cell(row[2].duration_mean, row[2].duration_deviation)),
+        Column("characters", lambda row: Cell(row[2].characters_mean, row[2].characters_deviation)),
+        Column("characters/s", lambda row: row[2].characters_per_second),
     ]
     return Table.of(name, caption, columns, rows)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any
 
+from ...objectives.methods import METHODS
 from ...scoring.intervals import Interval, Uncertainty
 from ...scoring.seeds import RunMean
-from ..confusion import ConfusionMatrix
 from ..read_runs import RunResult
-from ..study import MethodRuns, Study, format_setting, slugs
+from ..study import ConfusionMatrix, MethodRuns, Study, format_setting, slugs
 from ..table import Cell, Column, Table, interval_cell, percent
 
 Intervals = Mapping[str, Uncertainty[Interval]]
@@ -42,20 +41,21 @@ SUMMARY_COLUMNS: list[Column[MethodRuns]] = [
 def results_table(study: Study) -> Table:
     """The paper's table: the worst language, the mean over languages, and language accuracy."""
     datasets = {method.first.dataset.path for method in study.methods}
+    tuned = dict.fromkeys(name for method in study.methods for name in METHODS[method.objective].tuned)
 
     def num_seeds(method: MethodRuns) -> Cell:
-        return Cell(len(method.runs), note=_format_seeds(method.seeds) if study.has_unequal_seeds(method) else "")
+        return Cell(len(method.runs), note=", ".join(map(str, method.seeds)) if study.has_unequal_seeds(method) else "")
 
     def setting_column(name: str) -> Column[MethodRuns]:
         return Column(name.replace("_", " "), lambda method: format_setting(method.setting(name)))
 
     columns: list[Column[MethodRuns]] = [
         Column("method", lambda method: method.name),
-        *([Column("data", lambda method: method.first.data_name)] if len(datasets) > 1 else []),
+        *([Column("data", lambda method: method.first.dataset.name)] if len(datasets) > 1 else []),
         *SUMMARY_COLUMNS,
         Column("seeds", num_seeds, decimals=0),
         Column("model", lambda method: method.first.model_name),
-        *map(setting_column, study.tuned_settings),
+        *map(setting_column, tuned),
     ]
     caption = (
         "CER of the worst language (in parentheses), mean CER over languages and language accuracy (LID), in percent. "
@@ -71,7 +71,7 @@ def results_table(study: Study) -> Table:
 
 def language_tables(study: Study) -> list[Table]:
     """The CER of each language, one table per test set; languages are rows if there are many."""
-    names = [f"languages-{name}" for name in slugs([methods[0].first.data_name for methods in study.test_sets])]
+    names = [f"languages-{name}" for name in slugs([methods[0].first.dataset.name for methods in study.test_sets])]
     return [
         _language_table(study, methods, name if len(names) > 1 else "languages")
         for methods, name in zip(study.test_sets, names, strict=True)
@@ -86,7 +86,7 @@ def _language_table(study: Study, methods: Sequence[MethodRuns], name: str) -> T
         *SUMMARY_COLUMNS[1:],
     ]
     caption = (
-        f"CER of each language of {methods[0].first.data_name}, in percent. {_measured_on(study)} "
+        f"CER of each language of {methods[0].first.dataset.name}, in percent. {_measured_on(study)} "
         f"The worst language of a method is underlined{_about_bold(study, ', the best method for a language bold')}."
     )
     table = Table.of(name, caption, columns, methods, comparable=lambda method: method.first.test_data)
@@ -94,8 +94,6 @@ def _language_table(study: Study, methods: Sequence[MethodRuns], name: str) -> T
 
 
 def cer_column(language: str) -> Column[MethodRuns]:
-    """The CER of a language; the worst language of each method is marked."""
-
     def cell(method: MethodRuns) -> Cell:
         worst = max((rate.mean for rate in method.cer.values()), default=None)
         rate = method.cer.get(language)
@@ -111,15 +109,12 @@ def _transposed(table: Table) -> Table:
     ]
     rows = [
         [Cell(column.title if column.better == "higher" else column.name), *(row[number] for row in table.rows)]
-        for number, column in enumerate(table.columns)
-        if number
+        for number, column in enumerate(table.columns[1:], start=1)
     ]
     return Table(table.name, table.caption, columns, rows)
 
 
 def runs_table(study: Study, intervals: Intervals) -> Table:
-    """Each run: results with intervals, start time, commit and folder."""
-
     def summary(figure: str, run: RunResult, note: str = "") -> Cell:
         return interval_cell(intervals[run.name].summary.get(figure), note)
 
@@ -128,7 +123,7 @@ def runs_table(study: Study, intervals: Intervals) -> Table:
         Column("worst CER", lambda run: summary("worst_cer", run, run.scores.worst_label()), "lower"),
         Column("mean CER", lambda run: summary("mean_cer", run), "lower"),
         Column("LID", lambda run: summary("mean_lid", run), "higher"),
-        Column("started", lambda run: _start_time(run.about)),
+        Column("started", lambda run: str(run.about.get("started") or "")[:16].replace("T", " ") or None),
         Column("commit", lambda run: str(run.about.get("commit") or "")[:10] or None),
         Column("folder", lambda run: run.name),
     ]
@@ -137,7 +132,6 @@ def runs_table(study: Study, intervals: Intervals) -> Table:
 
 
 def details_table(study: Study, intervals: Intervals) -> Table:
-    """All rates of each run and language."""
     items = [(run, language) for run in study.runs for language in run.scores.languages]
 
     def rate(name: str, run: RunResult, language: str) -> Cell:
@@ -160,7 +154,6 @@ def details_table(study: Study, intervals: Intervals) -> Table:
 
 
 def confusion_table(confusion: ConfusionMatrix, name: str, title: str) -> Table:
-    """Utterances by spoken and recognized language."""
     columns = [Column[int]("spoken", confusion.spoken.__getitem__)]
     for language, counts in zip(confusion.recognized, confusion.counts.T.tolist(), strict=True):
         columns.append(Column(language, counts.__getitem__, decimals=0))
@@ -175,13 +168,3 @@ def _measured_on(study: Study) -> str:
 
 def _about_bold(study: Study, text: str) -> str:
     return text if any(len(methods) > 1 for methods in study.test_sets) else ""
-
-
-def _format_seeds(seeds: Sequence[int]) -> str:
-    is_range = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
-    return f"{seeds[0]}–{seeds[-1]}" if is_range else ", ".join(map(str, seeds))
-
-
-def _start_time(about: Mapping[str, Any]) -> str | None:
-    started = about.get("started")
-    return started[:16].replace("T", " ") if isinstance(started, str) else None

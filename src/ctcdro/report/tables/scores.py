@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ...scoring.scores import RATES, WORST_LANGUAGES, Scores
@@ -14,39 +14,30 @@ if TYPE_CHECKING:
     from ...scoring.intervals import Interval, Uncertainty
 
 
-@dataclass(frozen=True)
-class _ScoreRow:
-    label: str
-    num_utterances: int | str
-    rates: Mapping[str, float | None]
-    interval: Interval | None
-
-    @property
-    def cer(self) -> Cell:
-        return interval_cell(self.interval) if self.interval else percent(self.rates["cer"])
-
-
 def scores_table(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> Table:
     """Rates by language, then over languages; intervals are those of the CER."""
-    languages = []
+    figures = scores.summary()
+    languages, summary = [], []
     for language, own in scores.languages.items():
         interval = intervals.languages[language].get("cer") if intervals else None
-        rates = {rate: getattr(own, rate) for rate in RATES}
-        languages.append(_ScoreRow(language, own.num_utterances, rates, interval))
-    summary = []
+        languages.append((language, own.num_utterances, _cer(own.cer, interval), percent(own.wer), percent(own.lid)))
     for name, label in _summary_labels(scores).items():
         interval = intervals.summary.get(f"{name}_cer") if intervals else None
-        rates = {rate: scores.summary()[f"{name}_{rate}"] for rate in RATES}
-        num_utterances = scores.together.num_utterances if name == "overall" else ""
-        summary.append(_ScoreRow(label, num_utterances, rates, interval))
-    columns: list[Column[_ScoreRow]] = [
-        Column("language", lambda row: row.label),
-        Column("utterances", lambda row: row.num_utterances, decimals=0),
-        Column("CER", lambda row: row.cer, "lower"),
-        Column("WER", lambda row: percent(row.rates["wer"]), "lower"),
-        Column("LID", lambda row: percent(row.rates["lid"]), "higher"),
+        number = scores.together.num_utterances if name == "overall" else ""
+        rates = percent(figures[f"{name}_wer"]), percent(figures[f"{name}_lid"])
+        summary.append((label, number, _cer(figures[f"{name}_cer"], interval), *rates))
+    columns = [
+        Column("language", itemgetter(0)),
+        Column("utterances", itemgetter(1), decimals=0),
+        Column("CER", itemgetter(2), "lower"),
+        Column("WER", itemgetter(3), "lower"),
+        Column("LID", itemgetter(4), "higher"),
     ]
     return Table.of("scores", "", columns, languages, summary=summary)
+
+
+def _cer(rate: float | None, interval: Interval | None) -> Cell:
+    return interval_cell(interval) if interval else percent(rate)
 
 
 def _summary_labels(scores: Scores) -> dict[str, str]:
@@ -66,12 +57,9 @@ def _summary_labels(scores: Scores) -> dict[str, str]:
 def comparison_table(differences: Uncertainty[Difference]) -> Table:
     """The second system minus the first: by language, then over languages; in points."""
 
-    def rows(label: str, rates: Mapping[str, Difference]) -> list[tuple[str, str, Difference]]:
-        return [(label if number == 0 else "", name, rates[name]) for number, name in enumerate(rates)]
-
-    def summary_rows(name: str, label: str) -> list[tuple[str, str, Difference]]:
-        keys = {rate: f"{name}_{rate}" for rate in RATES}
-        return rows(label, {rate: differences.summary[key] for rate, key in keys.items() if key in differences.summary})
+    def rows(label: str, rates: Mapping[str, Difference | None]) -> list[tuple[str, str, Difference]]:
+        known = [(name, difference) for name, difference in rates.items() if difference is not None]
+        return [(label if number == 0 else "", *item) for number, item in enumerate(known)]
 
     columns: list[Column[tuple[str, str, Difference]]] = [
         Column("language", lambda row: row[0]),
@@ -82,6 +70,7 @@ def comparison_table(differences: Uncertainty[Difference]) -> Table:
         p_value_column("p", lambda row: row[2].p_value),
     ]
     languages = [row for language, rates in differences.languages.items() for row in rows(language, rates)]
-    labels = {"worst": "worst", "mean": "mean", "overall": "all utterances"}
-    summary = [row for name, label in labels.items() for row in summary_rows(name, label)]
+    summary = []
+    for name, label in (("worst", "worst"), ("mean", "mean"), ("overall", "all utterances")):
+        summary += rows(label, {rate: differences.summary.get(f"{name}_{rate}") for rate in RATES})
     return Table.of("comparison", "", columns, languages, summary=summary)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ..read_runs import RunResult
-from ..study import Study, flat_config, format_setting
+from ..study import Study, differing_settings, flat_config, format_setting
 from ..table import Cell, Column, Table
 
 
 def time_table(study: Study) -> Table:
-    """Duration and throughput of each run."""
     columns: list[Column[RunResult]] = [
         Column("run", study.label),
         Column("steps", lambda run: run.speed.num_steps, decimals=0),
@@ -28,41 +27,27 @@ def time_table(study: Study) -> Table:
 
 
 def differences_table(study: Study) -> Table:
-    """The settings in which runs differ."""
-    configs = {run.name: flat_config(run) for run in study.runs}
-
     def setting_column(key: str) -> Column[RunResult]:
-        return Column(key, lambda run: format_setting(configs[run.name].get(key)))
+        return Column(key, lambda run: format_setting(flat_config(run).get(key)))
 
-    different, _ = _split_keys(list(configs.values()))
+    different = differing_settings(study.runs)
     columns: list[Column[RunResult]] = [Column("run", study.label), *map(setting_column, different)]
     caption = "Settings in which the runs differ; – has no effect on the method."
     return Table.of("differences", caption, columns, study.runs)
 
 
 def settings_table(study: Study) -> Table:
-    """The settings that all runs share."""
-    configs = [flat_config(run) for run in study.runs]
+    config, different = flat_config(study.runs[0]), differing_settings(study.runs)
     columns: list[Column[str]] = [
         Column("setting", lambda key: key),
-        Column("value", lambda key: format_setting(configs[0].get(key))),
+        Column("value", lambda key: format_setting(config[key])),
     ]
-    _, equal = _split_keys(configs)
-    return Table.of("settings", "Settings that all runs share.", columns, equal)
-
-
-def _split_keys(configs: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    different: list[str] = []
-    equal: list[str] = []
-    for key in dict.fromkeys(key for config in configs for key in config):
-        values = {repr(config.get(key)) for config in configs}
-        (different if len(values) > 1 else equal).append(key)
-    return different, equal
+    return Table.of(
+        "settings", "Settings that all runs share.", columns, [key for key in config if key not in different]
+    )
 
 
 def weights_table(study: Study) -> Table:
-    """Weights at the end of training, with the lowest and highest ones."""
-
     def group_column(group: str) -> Column[RunResult]:
         def cell(run: RunResult) -> Cell:
             weights = run.weights.groups.get(group)
