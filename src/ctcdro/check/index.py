@@ -1,6 +1,6 @@
-"""What has to be known about all lines of a dataset before a single one can be checked.
+"""Facts about all lines of a dataset, which the checks of single lines need.
 
-Utterances are not kept: manifests are read again for each pass.
+Utterances are not kept: manifests are read again for each pass, and keys are digests of 16 bytes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from ..prepare.duplicates import DuplicateKeys, digest
 from ..prepare.entries import SPLITS
 from ..prepare.statistics import LanguageSizes, Pace
 from ..speech.manifest import group_name
@@ -33,7 +33,7 @@ class LocatedUtterance(NamedTuple):
 
 
 class SplitManifest:
-    """The manifest of a split, which may be read several times, or may not exist."""
+    """The manifest of a split, which may not exist."""
 
     def __init__(self, folder: Path, split: str) -> None:
         self.split = split
@@ -51,11 +51,7 @@ class SplitManifest:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def read(self, findings: Findings | None = None) -> Iterator[LocatedUtterance]:
-        """Reads the utterances; lines without one are skipped, and added to `findings`.
-
-        Raises:
-            ValueError: if the manifest has changed since it was first read.
-        """
+        """Reads the utterances; lines without one are skipped, and added to `findings`."""
         if self._current_version() != self._version:
             raise ValueError(f"{self.path}: changed while it was being read. Wait until it is written, and try again.")
         folder = str(self.path.parent)
@@ -86,12 +82,22 @@ class FirstAndCount:
         self.count += 1
 
 
-class DatasetIndex:
-    """Facts about all utterances of a dataset. Training data must be added first.
+class DuplicateKeys:
+    """Contains the keys that were added more than once."""
 
-    Args:
-        by: fields that define the groups.
-    """
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+        self._repeated: set[bytes] = set()
+
+    def add(self, key: bytes) -> None:
+        (self._repeated if key in self._seen else self._seen).add(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._repeated
+
+
+class DatasetIndex:
+    """Facts about all utterances of a dataset, with groups by the fields `by`. Training data must be added first."""
 
     def __init__(self, by: Sequence[str]) -> None:
         self.sizes = {split: LanguageSizes() for split in SPLITS}
@@ -99,8 +105,8 @@ class DatasetIndex:
         """Lines of each language and split."""
         self.group_durations: dict[str, array[float]] = defaultdict(lambda: array("d"))
         """Seconds of the training utterances of each group."""
-        self.groups: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
-        """Training lines of each group."""
+        self.group_lines: dict[str, str] = {}
+        """The first training line of each group."""
         self.without_group: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
         """Lines without group, by the reason."""
         self.characters: set[str] = set()
@@ -111,7 +117,6 @@ class DatasetIndex:
         self._by = list(by)
 
     def add(self, located: LocatedUtterance) -> None:
-        """Adds a line."""
         utterance, split, where = located
         self.sizes[split].add(utterance)
         self.languages[utterance.lang][split].add(where)
@@ -133,8 +138,8 @@ class DatasetIndex:
             return
         if split == "train":
             self.group_durations[name].append(utterance.duration)
-            self.groups[name].add(where)
-        elif name not in self.groups and self._by != ["lang"]:  # languages have a finding of their own
+            self.group_lines.setdefault(name, where)
+        elif name not in self.group_lines and self._by != ["lang"]:  # missing languages are a separate finding
             self.without_group[f"{split}: group {name!r} is not in train"].add(where)
 
     @property
@@ -158,18 +163,22 @@ class DatasetIndex:
         return utterance.offset == 0 and file_key(utterance) not in self.files
 
 
+def _digest(key: str) -> bytes:
+    return blake2b(key.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
 def text_key(utterance: Utterance) -> bytes:
-    return digest(f"text {utterance.lang} {utterance.text}")  # languages have no spaces
+    return _digest(f"text {utterance.lang} {utterance.text}")  # languages have no spaces
 
 
 def audio_key(utterance: Utterance) -> bytes:
     # Adding zero turns -0.0 into 0.0.
-    return digest(f"audio {utterance.offset + 0.0!r} {os.path.normpath(utterance.audio_filepath)}")
+    return _digest(f"audio {utterance.offset + 0.0!r} {os.path.normpath(utterance.audio_filepath)}")
 
 
 def file_key(utterance: Utterance) -> bytes:
-    return digest(f"file {os.path.normpath(utterance.audio_filepath)}")
+    return _digest(f"file {os.path.normpath(utterance.audio_filepath)}")
 
 
 def id_key(utterance: Utterance) -> bytes | None:
-    return None if utterance.id is None else digest(f"id {utterance.id}")
+    return None if utterance.id is None else _digest(f"id {utterance.id}")

@@ -23,7 +23,6 @@ MAX_NAMED = 20
 
 
 def check_texts(manifests: Iterable[SplitManifest], index: DatasetIndex, frame_rate: float, findings: Findings) -> None:
-    """Checks the transcripts of all splits, one after the other."""
     vocabulary = Vocabulary(index.languages, index.characters)
     first: dict[bytes, tuple[str, str]] = {}
     for manifest in manifests:
@@ -66,8 +65,7 @@ def _check_duplicates(
 ) -> None:
     """Reports texts and audio that are in an earlier split too, and ids that are not unique.
 
-    Args:
-        first: split and line where each key occurred first; it is filled here.
+    Fills `first`: the split and line where each key occurred first.
     """
     utterance, split, where = located
     keys: list[tuple[str, bytes | None, Container[bytes], str]] = [
@@ -100,20 +98,13 @@ def _check_rate(located: LocatedUtterance, index: DatasetIndex, findings: Findin
         return
     typical = pace.seconds(count)
     if not FASTEST * typical <= utterance.duration <= SLOWEST * typical:
-        detail = (
-            f"{count} characters in {utterance.duration:.2f} s, {count / utterance.duration:.1f} per second; "
-            f"typical of {utterance.lang} would be {typical:.2f} s"
-        )
+        rate = f"{count} characters in {utterance.duration:.2f} s, {count / utterance.duration:.1f} per second"
+        detail = f"{rate}; typical of {utterance.lang} would be {typical:.2f} s"
         findings.warning("implausible character rate", located.where, detail)
 
 
 def num_frames(duration: float, frame_rate: float) -> int:
-    """Frames of an encoder with a window of `MIN_DURATION` seconds.
-
-    Example:
-        >>> num_frames(1.0, frame_rate=50)
-        49
-    """
+    """Frames of an encoder with a window of `MIN_DURATION` seconds."""
     # Rounding may put a whole number of hops slightly below it.
     return max(0, math.floor((min(duration, MAX_SECONDS) - MIN_DURATION) * frame_rate + 1e-6) + 1)
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from ..runtime.extras import extra
 
 # Written Chinese does not say which language is spoken; the region does.
-_SPOKEN = {
-    "zh": "cmn",
-    "zh-cn": "cmn",
-    "zh-tw": "cmn",
-    "zh-hk": "yue",
-    "nan-tw": "nan",
-    "no": "nob",
-}
+_SPOKEN = {"zh": "cmn", "zh-cn": "cmn", "zh-tw": "cmn", "zh-hk": "yue", "nan-tw": "nan", "no": "nob"}
 
 
 def language_code(tag: str) -> str:
@@ -21,9 +14,6 @@ def language_code(tag: str) -> str:
     Example:
         >>> [language_code(tag) for tag in ["cs", "zh-CN", "zh-HK", "cmn_hans_cn", "nn-NO", "sw_ke", "ces", "hsb"]]
         ['ces', 'cmn', 'yue', 'cmn', 'nno', 'swa', 'ces', 'hsb']
-
-    Raises:
-        ValueError: if it does not begin with an ISO 639 code.
     """
     with extra("data", "Mapping language codes"):
         import langcodes

@@ -24,9 +24,6 @@ def read_lhotse(
         manifests: files by split: cuts, or recordings and supervisions in any order.
         lang: language of supervisions without one.
         corpus: name of the corpus.
-
-    Raises:
-        ValueError: if the audio of a recording is not a file.
     """
     for split, paths in manifests.items():
         recordings: dict[str, Recording] = {}
