@@ -36,7 +36,7 @@ def check_audio(
 
     utterances = (located for manifest in manifests for located in manifest.read())
     description = "reading audio" if decode else "reading audio headers"
-    for finding in track(map_in_threads(check, utterances, num_threads), description, index.num_utterances):
+    for finding in track(map_in_threads(check, utterances, num_threads), description, index.files.total()):
         if finding:
             findings.add(finding)
 

@@ -75,15 +75,8 @@ class CheckReport:
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.severity == "error"]
 
-    @property
-    def num_errors(self) -> int:
-        return self._count("error")
-
-    @property
-    def num_warnings(self) -> int:
-        return self._count("warning")
-
-    def _count(self, severity: Severity) -> int:
+    def count(self, severity: Severity) -> int:
+        """Number of errors or warnings, including those that were not kept."""
         return sum(number for (_, other), number in self.counts.items() if other == severity)
 
     def by_kind(self) -> dict[str, list[Finding]]:
@@ -101,8 +94,8 @@ class CheckReport:
             "dataset": self.dataset,
             "frame_rate": self.frame_rate,
             "decoded": self.decoded,
-            "errors": self.num_errors,
-            "warnings": self.num_warnings,
+            "errors": self.count("error"),
+            "warnings": self.count("warning"),
             "statistics": self.statistics,
             "counts": self.count_by_kind(),
             "findings": self.findings,

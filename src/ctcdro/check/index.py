@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,11 +38,8 @@ class SplitManifest:
     def __init__(self, folder: Path, split: str) -> None:
         self.split = split
         self.path = folder / f"{split}.jsonl"
+        self.exists = self.path.is_file()
         self._version = self._current_version()
-
-    @property
-    def exists(self) -> bool:
-        return self._version is not None
 
     def _current_version(self) -> tuple[int, int, int] | None:
         if not self.path.is_file():
@@ -82,20 +79,6 @@ class FirstAndCount:
         self.count += 1
 
 
-class DuplicateKeys:
-    """Contains the keys that were added more than once."""
-
-    def __init__(self) -> None:
-        self._seen: set[bytes] = set()
-        self._repeated: set[bytes] = set()
-
-    def add(self, key: bytes) -> None:
-        (self._repeated if key in self._seen else self._seen).add(key)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._repeated
-
-
 class DatasetIndex:
     """Facts about all utterances of a dataset, with groups by the fields `by`. Training data must be added first."""
 
@@ -113,7 +96,8 @@ class DatasetIndex:
         """Characters of the training texts that can be labels."""
         self.held_out: set[bytes] = set()
         """Keys of the texts and audio of dev and test."""
-        self.ids, self.files = DuplicateKeys(), DuplicateKeys()
+        self.ids: Counter[bytes] = Counter()
+        self.files: Counter[bytes] = Counter()
         self._by = list(by)
 
     def add(self, located: LocatedUtterance) -> None:
@@ -125,9 +109,9 @@ class DatasetIndex:
             self.characters.update(filter(can_be_character, set(utterance.text) - self.characters))
         else:
             self.held_out |= {text_key(utterance), audio_key(utterance)}
-        self.files.add(file_key(utterance))
-        if (key := id_key(utterance)) is not None:
-            self.ids.add(key)
+        self.files[file_key(utterance)] += 1
+        if utterance.id is not None:
+            self.ids[id_key(utterance)] += 1
 
     def _add_group(self, located: LocatedUtterance) -> None:
         utterance, split, where = located
@@ -141,10 +125,6 @@ class DatasetIndex:
             self.group_lines.setdefault(name, where)
         elif name not in self.group_lines and self._by != ["lang"]:  # missing languages are a separate finding
             self.without_group[f"{split}: group {name!r} is not in train"].add(where)
-
-    @property
-    def num_utterances(self) -> int:
-        return sum(count.count for splits in self.languages.values() for count in splits.values())
 
     @cached_property
     def paces(self) -> dict[str, Pace | None]:
@@ -160,7 +140,7 @@ class DatasetIndex:
 
     def has_own_file(self, utterance: Utterance) -> bool:
         """Whether no other utterance is in its file, which should then be as long as the utterance."""
-        return utterance.offset == 0 and file_key(utterance) not in self.files
+        return utterance.offset == 0 and self.files[file_key(utterance)] == 1
 
 
 def _digest(key: str) -> bytes:
@@ -180,5 +160,5 @@ def file_key(utterance: Utterance) -> bytes:
     return _digest(f"file {os.path.normpath(utterance.audio_filepath)}")
 
 
-def id_key(utterance: Utterance) -> bytes | None:
-    return None if utterance.id is None else _digest(f"id {utterance.id}")
+def id_key(utterance: Utterance) -> bytes:
+    return _digest(f"id {utterance.id}")

@@ -28,7 +28,7 @@ Profile = Annotated[
     typer.Option(help="Text profile. clean: NFC, lower case, no punctuation. paper: the authors'. none: NFC only."),
 ]
 MaxDuration = Annotated[
-    float | None, typer.Option(help="Drop longer utterances from train and dev, in seconds. inf: no limit.")
+    float | None, typer.Option(help="Drop longer utterances from train and dev, in seconds. inf: no limit.", min=0)
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first problem, instead of dropping the entry.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a dataset made with other options.")]
@@ -55,8 +55,6 @@ def _write_dataset(
     from ..prepare.prepare import prepare
     from .console import dataset_shown, progress
 
-    if max_duration is not None and not max_duration > 0:
-        raise typer.BadParameter(f"--max-duration must be positive; got {max_duration}.")
     limits = {split: max_duration for split in ("train", "dev") if max_duration is not None and isfinite(max_duration)}
     about |= {"max_duration": limits}
     dataset_shown(prepare(entries, out, about, profile, limits, strict, overwrite, track=progress))
@@ -139,15 +137,11 @@ def common_voice(root: Root, languages: Languages = None) -> Entries:
 
 
 @_reader_command("fleurs")
-def fleurs(
-    root: Root,
-    languages: Languages = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Read raw sentences instead of normalized ones.")] = False,
-) -> Entries:
+def fleurs(root: Root, languages: Languages = None) -> Entries:
     """FLEURS: the folder of its languages, or of one of them."""
     from ..prepare.readers.fleurs import read_fleurs
 
-    return read_fleurs(root, _split(languages), raw)
+    return read_fleurs(root, _split(languages))
 
 
 @_reader_command("kaldi")

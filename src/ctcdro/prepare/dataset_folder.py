@@ -61,18 +61,17 @@ def replace_dataset(folder: Path, about: Mapping[str, Any]) -> Iterator[DatasetW
     """
     remove_leftovers(folder)
     paths = _manifest_paths(folder)
-    with atomic_write_many([folder / "dataset.json", folder / "dropped.jsonl", *paths]) as (note, dropped, *manifests):
+    with atomic_write_many([folder / "dataset.json", folder / "dropped.jsonl", *paths]) as (note, dropped, *files):
         json.dump(about, note, ensure_ascii=False, indent=2, sort_keys=True)
         note.write("\n")
-        writer = DatasetWriter(folder, dropped, dict(zip(SPLITS, manifests, strict=True)))
+        manifests = dict(zip(SPLITS, files, strict=True))
+        writer = DatasetWriter(folder, dropped, manifests)
         yield writer
-        is_empty = [not writer.sizes[split] for split in SPLITS]
-        for file, empty in zip(manifests, is_empty, strict=True):
-            if empty:
-                file.close()
-    for path, empty in zip(paths, is_empty, strict=True):
-        if empty:
-            path.unlink(missing_ok=True)
+        empty = [split for split in SPLITS if not writer.sizes[split]]
+        for split in empty:
+            manifests[split].close()
+    for split in empty:
+        (folder / f"{split}.jsonl").unlink(missing_ok=True)
 
 
 def write_dataset(out: PathLike, about: Mapping[str, Any], manifests: Mapping[str, Manifest]) -> None:

@@ -138,16 +138,7 @@ def _accept_or_drop(
         return drop(TOO_LONG, f"{duration:.2f} s, the limit is {max_duration[entry.split]:g} s")
     if key is not None:
         seen.add(key)
-    return Utterance(
-        entry.audio,
-        duration,
-        text,
-        entry.lang,
-        id=entry.id,
-        offset=entry.offset,
-        corpus=entry.corpus,
-        speaker=entry.speaker,
-    )
+    return Utterance(entry.audio, duration, text, entry.lang, entry.id, entry.offset, entry.corpus, entry.speaker)
 
 
 def _id_key(entry: CorpusEntry) -> str | None:

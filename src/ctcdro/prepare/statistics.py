@@ -19,7 +19,7 @@ MIN_UTTERANCES_FOR_PACE = 20
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of the utterances of one language."""
+    """Statistics of one language."""
 
     num_utterances: int
     hours: float
@@ -32,7 +32,6 @@ class Statistics:
 
     @classmethod
     def of(cls, durations: npt.ArrayLike, num_characters: npt.ArrayLike) -> Statistics:
-        """Computes statistics from the seconds and characters of each utterance."""
         seconds, characters = np.asarray(durations, np.float64), np.asarray(num_characters, np.float64)
         return cls(
             num_utterances=len(seconds),

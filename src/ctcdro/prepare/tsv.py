@@ -18,7 +18,6 @@ class TableRow(NamedTuple):
     split: str
     language: str
     folder: Path
-    """Folder of the table."""
     where: str
     fields: dict[str, str]
 
@@ -26,13 +25,7 @@ class TableRow(NamedTuple):
 def read_split_tables(
     root: PathLike, languages: Sequence[str] | None, columns: Sequence[str] | None = None
 ) -> Iterator[TableRow | Dropped]:
-    """Reads train.tsv, dev.tsv and test.tsv of each language folder.
-
-    Args:
-        root: folder of the languages, or of one of them.
-        languages: languages to read, as ISO 639-3 codes or folder names; by default all.
-        columns: names of the columns; by default the first line has them.
-    """
+    """Reads train.tsv, dev.tsv and test.tsv of each language folder; by default their first lines name the columns."""
     for language, folder in _language_folders(Path(root), languages):
         for split in SPLITS:
             yield from read_table(folder / f"{split}.tsv", split, language, columns)

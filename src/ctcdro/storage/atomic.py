@@ -39,7 +39,7 @@ def atomic_write_many(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
     names = [(_unfinished(path), Path(path)) for path in paths]
     try:
         with ExitStack() as stack:
-            files = [
+            files: list[IO[str]] = [
                 stack.enter_context(open(unfinished, "w", encoding="utf-8", newline="\n")) for unfinished, _ in names
             ]
             yield files

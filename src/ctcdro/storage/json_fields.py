@@ -44,7 +44,6 @@ def optional_text(record: Mapping[str, Any], name: str) -> str | None:
 
 
 def optional_seconds(record: Mapping[str, Any], name: str) -> float | None:
-    """Returns None if the field is missing."""
     value = record.get(name)
     return None if value is None else check_seconds(name, value, may_be_zero=True)
 

@@ -18,16 +18,12 @@ from ..tsv import read_split_tables
 COLUMNS = ("sentence", "file", "raw_text", "text", "characters", "num_samples", "gender")
 
 
-def read_fleurs(
-    root: PathLike, languages: Sequence[str] | None = None, raw: bool = False
-) -> Iterator[CorpusEntry | Dropped]:
-    """Reads the corpus, or one of its languages.
+def read_fleurs(root: PathLike, languages: Sequence[str] | None = None) -> Iterator[CorpusEntry | Dropped]:
+    """Reads the corpus's normalized sentences, of all languages or some.
 
     Args:
         root: folder of the languages, or of one of them.
         languages: languages to read, as ISO 639-3 codes ("ces") or folder names ("cs_cz"); by default all.
-        raw: whether to read the raw sentence, with case, digits and punctuation, instead of the corpus's normalized
-            one. In some scripts it has a space after each character.
     """
     audio_folder = cache(_audio_folder)
     for row in read_split_tables(root, languages, COLUMNS):
@@ -41,7 +37,7 @@ def read_fleurs(
             split=row.split,
             lang=row.language,
             where=row.where,
-            text=row.fields["raw_text" if raw else "text"],
+            text=row.fields["text"],
             id=f"{row.language}_{Path(file).stem}",  # files of two languages may have the same name
             corpus="fleurs",
         )

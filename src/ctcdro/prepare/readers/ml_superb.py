@@ -32,11 +32,7 @@ _FOLDERS = {"googlei18n": ("googlei18n_tts", "googlei18n_asr")}
 _LANGUAGE_FOLDERS = {"jpn": ("jpn", "org_jpn")}
 
 # Prefixes of ids that differ from the name of the corpus folder.
-_CORPUS_OF_PREFIX = {
-    "cv": "commonvoice",
-    "googlei18n-asr": "googlei18n_asr",
-    "googlei18n-tts": "googlei18n_tts",
-}
+_CORPUS_OF_PREFIX = {"cv": "commonvoice", "googlei18n-asr": "googlei18n_asr", "googlei18n-tts": "googlei18n_tts"}
 
 
 def find_pairs(root: PathLike) -> tuple[Pair, ...]:
