@@ -355,7 +355,7 @@ def test_a_fault_of_every_line_is_counted_and_the_first_are_kept(tmp_path):
         f"{tmp_path / 'train.jsonl'}:4",
     ]
     reported = json.loads(report.to_json())
-    assert (reported["errors"], reported["warnings"]) == (report.num_errors, report.num_warnings)
+    assert (reported["errors"], reported["warnings"]) == (report.count("error"), report.count("warning"))
     assert reported["errors"] + reported["warnings"] == sum(report.counts.values()) == sum(reported["counts"].values())
     assert reported["counts"]["empty transcript"] == 2 * (MAX_KEPT + 5)
     assert len(reported["findings"]) == sum(kept.values())

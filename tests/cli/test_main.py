@@ -228,7 +228,7 @@ def test_what_was_not_there_is_told_and_noted(tmp_path):
     done = run("prepare", *arguments, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "1 missing corpus" in done.stdout
-    assert json.loads((tmp_path / "out" / "dataset.json").read_text())["pairs"] == ["ces:commonvoice", "cmn:fleurs"]
+    assert json.loads((tmp_path / "out" / "dataset.json").read_text())["pairs"] == "ces:commonvoice,cmn:fleurs"
 
 
 def test_the_version_is_that_of_the_package():

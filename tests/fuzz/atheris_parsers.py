@@ -51,7 +51,7 @@ PARSERS = [
     ("text", kaldi, b"u1 ahoj\nu2 dobry den\n"),
     ("segments", kaldi, b"u1 u1 0.5 1.5\n"),
     ("utt2lang", kaldi, b"u1 ces\n"),
-    ("a.tsv", lambda path: list(read_table(path)), b"path\tsentence\na.mp3\tahoj\n"),
+    ("a.tsv", lambda path: list(read_table(path, "train", "ces")), b"path\tsentence\na.mp3\tahoj\n"),
     ("a.yaml", read_config, b"dataset: set1\nmodel: {encoder: mel-small}\noptimizer: {betas: [0.9, 0.98]}\n"),
     (
         "b.yaml",

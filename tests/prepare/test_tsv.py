@@ -11,6 +11,22 @@ from ctcdro.prepare.readers.fleurs import read_fleurs
 SPOKEN = [Spoken(split, lang, f"{lang}_{split}", "Řeč") for split in SPLITS for lang in ("ces", "cmn")]
 
 
+CODES = {
+    "cs": "ces",
+    "zh-CN": "cmn",
+    "zh-HK": "yue",
+    "cmn_hans_cn": "cmn",
+    "nn-NO": "nno",
+    "sw_ke": "swa",
+    "ces": "ces",
+    "hsb": "hsb",
+}
+
+
+def test_tags_become_iso_639_3_codes():
+    assert {tag: language_code(tag) for tag in CODES} == CODES
+
+
 def test_tags_of_no_language_are_rejected():
     for tag in ("english", "x", "", "12", "clips"):
         with pytest.raises(ValueError, match="must begin with an ISO 639 language code"):
@@ -74,11 +90,6 @@ def test_audio_of_fleurs_that_is_not_unpacked_is_named(tmp_path):
         list(read_fleurs(tmp_path))
     (tmp_path / "cs_xx" / "audio" / "away").rename(tmp_path / "cs_xx" / "dev")
     assert prepare(read_fleurs(tmp_path), tmp_path / "out", {}).dropped == []
-
-
-def test_raw_sentences_of_fleurs_are_another_column(tmp_path):
-    Fleurs().write(tmp_path, SPOKEN)
-    assert {one.text for one in read_fleurs(tmp_path, raw=True)} == {"ŘEČ!"}
 
 
 def test_files_of_one_name_in_two_languages_stay_two_utterances(tmp_path):

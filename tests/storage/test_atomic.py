@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -86,10 +85,11 @@ def test_files_take_their_names_together_or_none_does(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_disk_that_is_full_at_the_very_end_changes_nothing(tmp_path, monkeypatch):
     """Content waits in memory: a full disk shows when files are closed, before any is renamed."""
-    opened = atomic._open_text
-    monkeypatch.setattr(
-        atomic, "_open_text", lambda path: opened(Path("/dev/full") if path.name.startswith(".c.") else path)
-    )
+
+    def open_on_full_disk(path, *arguments, **options):
+        return open("/dev/full" if path.name.startswith(".c.") else path, *arguments, **options)
+
+    monkeypatch.setattr(atomic, "open", open_on_full_disk, raising=False)
     with pytest.raises(OSError, match="No space left"):
         write_all([tmp_path / name for name in "abc"], fail=False)
     assert list(tmp_path.iterdir()) == []

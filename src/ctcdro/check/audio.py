@@ -17,7 +17,7 @@ from .index import DatasetIndex, LocatedUtterance, SplitManifest
 # Relative to full scale; -80 dB.
 SILENT = 1e-4
 
-# Headers of files with several utterances, which would otherwise be opened for each of them: a few megabytes.
+# Headers kept for files with several utterances, which would otherwise be opened for each of them: a few megabytes.
 MAX_HEADERS_KEPT = 2**14
 
 
@@ -29,29 +29,22 @@ def check_audio(
     track: Track,
     findings: Findings,
 ) -> None:
-    """Checks the audio of all utterances, in several threads."""
     read_header = lru_cache(MAX_HEADERS_KEPT)(header)
 
     def check(located: LocatedUtterance) -> Finding | None:
-        if index.has_own_file(located.utterance):
-            return check_file(located, True, decode, header)
-        return check_file(located, False, decode, read_header)
+        return _check_file(located, index.has_own_file(located.utterance), decode, read_header)
 
     utterances = (located for manifest in manifests for located in manifest.read())
     description = "reading audio" if decode else "reading audio headers"
-    for finding in track(map_in_threads(check, utterances, num_threads), description, index.num_utterances):
+    for finding in track(map_in_threads(check, utterances, num_threads), description, index.files.total()):
         if finding:
             findings.add(finding)
 
 
-def check_file(
+def _check_file(
     located: LocatedUtterance, has_own_file: bool, decode: bool, read_header: Callable[[str], AudioHeader]
 ) -> Finding | None:
-    """Checks the audio of one utterance.
-
-    Args:
-        has_own_file: whether the file should be as long as the utterance, because no other utterance is in it.
-    """
+    """Checks the audio of one utterance; a file with no other utterance in it should be as long as the utterance."""
     utterance, where = located.utterance, located.where
     path = utterance.audio_filepath
     try:

@@ -1,7 +1,7 @@
-"""`check_dataset`: problems that would stop or distort training, found before it starts.
+"""Problems that would stop or distort training, found before it starts.
 
-Every finding names its manifest line. Errors would stop training or teach the model something wrong; warnings are worth
-knowing. Manifests may have any number of lines: they are read once per pass, line by line.
+Errors would stop training or teach the model something wrong; warnings are worth knowing. Manifests may have any number
+of lines: they are read once per pass, line by line.
 """
 
 from __future__ import annotations
@@ -33,16 +33,14 @@ def check_dataset(
     """Checks all manifest lines of a dataset, and all its audio.
 
     Args:
-        folder: the dataset folder.
         frame_rate: frames per second of the model's output, which transcripts have to fit in.
         group_by: fields that define the groups, separated by commas.
         decode: whether to decode the audio; headers alone do not show damage after them.
         num_threads: threads that read audio; by default one per core.
-        track: shows progress.
         batch_duration: seconds per batch; a group with less training audio is a finding.
 
     Raises:
-        ValueError: if there is no dataset, if it changes during the check, or if an argument is out of range.
+        ValueError: if there is no dataset, or it changes during the check.
     """
     for name, value in {"frame_rate": frame_rate, "batch_duration": batch_duration}.items():
         if not 0 < value < float("inf"):
@@ -88,11 +86,9 @@ def _check_groups(index: DatasetIndex, batch_duration: float, findings: Findings
         findings.error("no group", lines.first, f"{reason} ({lines.count} utterances, first here)")
     for group, durations in sorted(index.group_durations.items()):
         if (seconds := sum(durations)) < batch_duration:
-            detail = (
-                f"{group}: {_count(len(durations))}, {seconds:.1f} s in train; every batch of {batch_duration:g} s "
-                "repeats them"
-            )
-            findings.warning("less than one batch of audio", index.groups[group].first, detail)
+            total = f"{_count(len(durations))}, {seconds:.1f} s in train"
+            detail = f"{group}: {total}; every batch of {batch_duration:g} s repeats them"
+            findings.warning("less than one batch of audio", index.group_lines[group], detail)
 
 
 def _check_languages(index: DatasetIndex, findings: Findings) -> None:

@@ -1,4 +1,4 @@
-"""Problems of a dataset and where they are: a finding, the findings of a check, and its report."""
+"""Problems of a dataset and where they are, and the report of a check."""
 
 from __future__ import annotations
 
@@ -30,22 +30,13 @@ class Finding:
 
 
 class Findings:
-    """Findings, of which the first `MAX_KEPT` of each kind and severity are kept, and all are counted.
-
-    Example:
-        >>> findings = Findings()
-        >>> for line in range(2000):
-        ...     findings.error("empty transcript", f"train.jsonl:{line + 1}", "`text` is empty")
-        >>> len(findings.kept()), findings.counts["empty transcript", "error"]
-        (1000, 2000)
-    """
+    """Findings, of which the first `MAX_KEPT` of each kind and severity are kept, and all are counted."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, Severity]] = Counter()
         self._kept: dict[tuple[Severity, str], list[Finding]] = defaultdict(list)
 
     def add(self, finding: Finding) -> None:
-        """Counts a finding, and keeps it if it is one of the first."""
         self.counts[finding.kind, finding.severity] += 1
         kept = self._kept[finding.severity, finding.kind]
         if len(kept) < MAX_KEPT:
@@ -56,11 +47,10 @@ class Findings:
         self.add(Finding(kind, "error", where, detail))
 
     def warning(self, kind: str, where: str, detail: str) -> None:
-        """Adds a problem that training survives."""
         self.add(Finding(kind, "warning", where, detail))
 
     def kept(self) -> list[Finding]:
-        """The findings that were kept, errors first, by kind; those of one kind in the order they were added."""
+        """Errors first, by kind; those of one kind in the order they were added."""
         return [finding for _, findings in sorted(self._kept.items()) for finding in findings]
 
 
@@ -83,18 +73,10 @@ class CheckReport:
 
     @property
     def errors(self) -> list[Finding]:
-        """The findings that are errors."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
-    @property
-    def num_errors(self) -> int:
-        return self._count("error")
-
-    @property
-    def num_warnings(self) -> int:
-        return self._count("warning")
-
-    def _count(self, severity: Severity) -> int:
+    def count(self, severity: Severity) -> int:
+        """Number of errors or warnings, including those that were not kept."""
         return sum(number for (_, other), number in self.counts.items() if other == severity)
 
     def by_kind(self) -> dict[str, list[Finding]]:
@@ -105,23 +87,17 @@ class CheckReport:
         return dict(kinds)
 
     def count_by_kind(self) -> dict[str, int]:
-        """Number of findings of each kind, in the same order."""
         return {kind: self.counts[kind, "error"] + self.counts[kind, "warning"] for kind in self.by_kind()}
 
     def to_json(self) -> str:
-        """The report as JSON, without the durations."""
-        statistics = {
-            split: {language: asdict(row) for language, row in languages.items()}
-            for split, languages in self.statistics.items()
-        }
         record = {
             "dataset": self.dataset,
             "frame_rate": self.frame_rate,
             "decoded": self.decoded,
-            "errors": self.num_errors,
-            "warnings": self.num_warnings,
-            "statistics": statistics,
+            "errors": self.count("error"),
+            "warnings": self.count("warning"),
+            "statistics": self.statistics,
             "counts": self.count_by_kind(),
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": self.findings,
         }
-        return json.dumps(record, ensure_ascii=False, indent=2)
+        return json.dumps(record, ensure_ascii=False, indent=2, default=asdict)

@@ -1,20 +1,20 @@
-"""What has to be known about all lines of a dataset before a single one can be checked.
+"""Facts about all lines of a dataset, which the checks of single lines need.
 
-Utterances are not kept: manifests are read again for each pass.
+Utterances are not kept: manifests are read again for each pass, and keys are digests of 16 bytes.
 """
 
 from __future__ import annotations
 
 import os
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from ..prepare.duplicates import DuplicateKeys, digest
 from ..prepare.entries import SPLITS
 from ..prepare.statistics import LanguageSizes, Pace
 from ..speech.manifest import group_name
@@ -33,16 +33,13 @@ class LocatedUtterance(NamedTuple):
 
 
 class SplitManifest:
-    """The manifest of a split, which may be read several times, or may not exist."""
+    """The manifest of a split, which may not exist."""
 
     def __init__(self, folder: Path, split: str) -> None:
         self.split = split
         self.path = folder / f"{split}.jsonl"
+        self.exists = self.path.is_file()
         self._version = self._current_version()
-
-    @property
-    def exists(self) -> bool:
-        return self._version is not None
 
     def _current_version(self) -> tuple[int, int, int] | None:
         if not self.path.is_file():
@@ -51,11 +48,7 @@ class SplitManifest:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def read(self, findings: Findings | None = None) -> Iterator[LocatedUtterance]:
-        """Reads the utterances; lines without one are skipped, and added to `findings`.
-
-        Raises:
-            ValueError: if the manifest has changed since it was first read.
-        """
+        """Reads the utterances; lines without one are skipped, and added to `findings`."""
         if self._current_version() != self._version:
             raise ValueError(f"{self.path}: changed while it was being read. Wait until it is written, and try again.")
         folder = str(self.path.parent)
@@ -87,11 +80,7 @@ class FirstAndCount:
 
 
 class DatasetIndex:
-    """Facts about all utterances of a dataset. Training data must be added first.
-
-    Args:
-        by: fields that define the groups.
-    """
+    """Facts about all utterances of a dataset, with groups by the fields `by`. Training data must be added first."""
 
     def __init__(self, by: Sequence[str]) -> None:
         self.sizes = {split: LanguageSizes() for split in SPLITS}
@@ -99,19 +88,19 @@ class DatasetIndex:
         """Lines of each language and split."""
         self.group_durations: dict[str, array[float]] = defaultdict(lambda: array("d"))
         """Seconds of the training utterances of each group."""
-        self.groups: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
-        """Training lines of each group."""
+        self.group_lines: dict[str, str] = {}
+        """The first training line of each group."""
         self.without_group: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
         """Lines without group, by the reason."""
         self.characters: set[str] = set()
         """Characters of the training texts that can be labels."""
         self.held_out: set[bytes] = set()
         """Keys of the texts and audio of dev and test."""
-        self.ids, self.files = DuplicateKeys(), DuplicateKeys()
+        self.ids: Counter[bytes] = Counter()
+        self.files: Counter[bytes] = Counter()
         self._by = list(by)
 
     def add(self, located: LocatedUtterance) -> None:
-        """Adds a line."""
         utterance, split, where = located
         self.sizes[split].add(utterance)
         self.languages[utterance.lang][split].add(where)
@@ -120,9 +109,9 @@ class DatasetIndex:
             self.characters.update(filter(can_be_character, set(utterance.text) - self.characters))
         else:
             self.held_out |= {text_key(utterance), audio_key(utterance)}
-        self.files.add(file_key(utterance))
-        if (key := id_key(utterance)) is not None:
-            self.ids.add(key)
+        self.files[file_key(utterance)] += 1
+        if utterance.id is not None:
+            self.ids[id_key(utterance)] += 1
 
     def _add_group(self, located: LocatedUtterance) -> None:
         utterance, split, where = located
@@ -133,13 +122,9 @@ class DatasetIndex:
             return
         if split == "train":
             self.group_durations[name].append(utterance.duration)
-            self.groups[name].add(where)
-        elif name not in self.groups and self._by != ["lang"]:  # languages have a finding of their own
+            self.group_lines.setdefault(name, where)
+        elif name not in self.group_lines and self._by != ["lang"]:  # missing languages are a separate finding
             self.without_group[f"{split}: group {name!r} is not in train"].add(where)
-
-    @property
-    def num_utterances(self) -> int:
-        return sum(count.count for splits in self.languages.values() for count in splits.values())
 
     @cached_property
     def paces(self) -> dict[str, Pace | None]:
@@ -155,21 +140,25 @@ class DatasetIndex:
 
     def has_own_file(self, utterance: Utterance) -> bool:
         """Whether no other utterance is in its file, which should then be as long as the utterance."""
-        return utterance.offset == 0 and file_key(utterance) not in self.files
+        return utterance.offset == 0 and self.files[file_key(utterance)] == 1
+
+
+def _digest(key: str) -> bytes:
+    return blake2b(key.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def text_key(utterance: Utterance) -> bytes:
-    return digest(f"text {utterance.lang} {utterance.text}")  # languages have no spaces
+    return _digest(f"text {utterance.lang} {utterance.text}")  # languages have no spaces
 
 
 def audio_key(utterance: Utterance) -> bytes:
     # Adding zero turns -0.0 into 0.0.
-    return digest(f"audio {utterance.offset + 0.0!r} {os.path.normpath(utterance.audio_filepath)}")
+    return _digest(f"audio {utterance.offset + 0.0!r} {os.path.normpath(utterance.audio_filepath)}")
 
 
 def file_key(utterance: Utterance) -> bytes:
-    return digest(f"file {os.path.normpath(utterance.audio_filepath)}")
+    return _digest(f"file {os.path.normpath(utterance.audio_filepath)}")
 
 
-def id_key(utterance: Utterance) -> bytes | None:
-    return None if utterance.id is None else digest(f"id {utterance.id}")
+def id_key(utterance: Utterance) -> bytes:
+    return _digest(f"id {utterance.id}")

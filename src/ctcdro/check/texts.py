@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections import defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from ..speech.audio import MIN_DURATION
 from ..speech.normalization import BIDI_CONTROLS
 from ..speech.vocabulary import Vocabulary, can_be_character, frames_needed
-from ..storage.json_fields import MAX_SECONDS
 from .findings import Finding, Findings, Severity
 from .index import DatasetIndex, FirstAndCount, LocatedUtterance, SplitManifest, audio_key, id_key, text_key
 
@@ -23,9 +22,8 @@ MAX_NAMED = 20
 
 
 def check_texts(manifests: Iterable[SplitManifest], index: DatasetIndex, frame_rate: float, findings: Findings) -> None:
-    """Checks the transcripts of all splits, one after the other."""
     vocabulary = Vocabulary(index.languages, index.characters)
-    first: dict[bytes, tuple[str, str]] = {}
+    first: dict[bytes, tuple[str, str]] = {}  # split and line where each key occurred first
     for manifest in manifests:
         unseen: dict[str, set[str]] = defaultdict(set)
         lines: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
@@ -40,12 +38,9 @@ def check_texts(manifests: Iterable[SplitManifest], index: DatasetIndex, frame_r
                 lines[language].add(located.where)
         for language, characters in sorted(unseen.items()):
             names = ", ".join(map(_name, sorted(characters)[:MAX_NAMED])) + "…" * (len(characters) > MAX_NAMED)
-            findings.warning(
-                "characters unseen in training",
-                lines[language].first,
-                f"{language}: {len(characters)} characters, {lines[language].count} times in {manifest.split}, first "
-                f"here: {names}",
-            )
+            counts = f"{len(characters)} characters, {lines[language].count} times in {manifest.split}"
+            detail = f"{language}: {counts}, first here: {names}"
+            findings.warning("characters unseen in training", lines[language].first, detail)
 
 
 def _check_characters(located: LocatedUtterance, findings: Findings) -> None:
@@ -64,19 +59,15 @@ def _check_characters(located: LocatedUtterance, findings: Findings) -> None:
 def _check_duplicates(
     located: LocatedUtterance, index: DatasetIndex, first: dict[bytes, tuple[str, str]], findings: Findings
 ) -> None:
-    """Reports texts and audio that are in an earlier split too, and ids that are not unique.
-
-    Args:
-        first: split and line where each key occurred first; it is filled here.
-    """
+    """Reports texts and audio that are in an earlier split too, and ids that are not unique."""
     utterance, split, where = located
-    keys: list[tuple[str, bytes | None, Container[bytes], str]] = [
-        ("same text in two splits", text_key(utterance), index.held_out, f"{utterance.text!r:.60}"),
-        ("same audio in two splits", audio_key(utterance), index.held_out, os.path.normpath(utterance.audio_filepath)),
-        ("duplicate id", id_key(utterance), index.ids, f"{utterance.id!r:.60}"),
-    ]
-    for kind, key, candidates, value in keys:
-        if key is not None and key in candidates:
+    text, audio, id = text_key(utterance), audio_key(utterance), id_key(utterance)
+    for kind, key, may_repeat, value in (
+        ("same text in two splits", text, text in index.held_out, f"{utterance.text!r:.60}"),
+        ("same audio in two splits", audio, audio in index.held_out, os.path.normpath(utterance.audio_filepath)),
+        ("duplicate id", id, utterance.id is not None and index.ids[id] > 1, f"{utterance.id!r:.60}"),
+    ):
+        if may_repeat:
             first_split, first_where = first.setdefault(key, (split, where))
             if first_where != where and (first_split != split or kind == "duplicate id"):
                 findings.warning(kind, where, f"{value} is also at {first_where}")
@@ -100,22 +91,15 @@ def _check_rate(located: LocatedUtterance, index: DatasetIndex, findings: Findin
         return
     typical = pace.seconds(count)
     if not FASTEST * typical <= utterance.duration <= SLOWEST * typical:
-        detail = (
-            f"{count} characters in {utterance.duration:.2f} s, {count / utterance.duration:.1f} per second; "
-            f"typical of {utterance.lang} would be {typical:.2f} s"
-        )
+        rate = f"{count} characters in {utterance.duration:.2f} s, {count / utterance.duration:.1f} per second"
+        detail = f"{rate}; typical of {utterance.lang} would be {typical:.2f} s"
         findings.warning("implausible character rate", located.where, detail)
 
 
 def num_frames(duration: float, frame_rate: float) -> int:
-    """Frames of an encoder with a window of `MIN_DURATION` seconds.
-
-    Example:
-        >>> num_frames(1.0, frame_rate=50)
-        49
-    """
+    """Frames of an encoder with a window of `MIN_DURATION` seconds."""
     # Rounding may put a whole number of hops slightly below it.
-    return max(0, math.floor((min(duration, MAX_SECONDS) - MIN_DURATION) * frame_rate + 1e-6) + 1)
+    return max(0, math.floor((duration - MIN_DURATION) * frame_rate + 1e-6) + 1)
 
 
 def _severity(located: LocatedUtterance) -> Severity:

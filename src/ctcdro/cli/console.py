@@ -63,4 +63,4 @@ def check_shown(report: CheckReport, max_shown: int) -> None:
         if counts[kind] > max_shown:
             in_json = "all" if counts[kind] == len(findings) else f"{len(findings)} of them"
             results.print(f"  … and {counts[kind] - max_shown} more; --json has {in_json}")
-    results.print(f"\n{report.num_errors} errors, {report.num_warnings} warnings in {report.dataset}")
+    results.print(f"\n{report.count('error')} errors, {report.count('warning')} warnings in {report.dataset}")

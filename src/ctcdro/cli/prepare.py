@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterable
 from math import isfinite
 from pathlib import Path
@@ -19,8 +20,6 @@ prepare = typer.Typer(
 )
 
 Entries: TypeAlias = "Iterable[CorpusEntry | Dropped]"
-Source: TypeAlias = "tuple[Entries, dict[str, Any]]"
-"""Entries of a corpus, and the reader's name and options for `dataset.json`."""
 
 # Options of all readers.
 Out = Annotated[Path, typer.Option("--out", "-o", help="Dataset folder to write.", file_okay=False)]
@@ -29,7 +28,7 @@ Profile = Annotated[
     typer.Option(help="Text profile. clean: NFC, lower case, no punctuation. paper: the authors'. none: NFC only."),
 ]
 MaxDuration = Annotated[
-    float | None, typer.Option(help="Drop longer utterances from train and dev, in seconds. inf: no limit.")
+    float | None, typer.Option(help="Drop longer utterances from train and dev, in seconds. inf: no limit.", min=0)
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first problem, instead of dropping the entry.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a dataset made with other options.")]
@@ -39,17 +38,14 @@ Root = Annotated[Path, typer.Argument(help="Folder of the corpus.", exists=True,
 Languages = Annotated[str | None, typer.Option(help="Languages to read, such as ces,cmn. Default: all.")]
 Lang = Annotated[str | None, typer.Option(help="Language of entries without one, such as ces.")]
 Corpus = Annotated[str | None, typer.Option(help="Name of the corpus, stored with each utterance.")]
-_TRAIN, _DEV, _TEST = "Training data. May be repeated.", "Development data.", "Test data."
-TrainFiles = Annotated[list[Path], typer.Option("--train", help=_TRAIN, exists=True, dir_okay=False)]
-DevFiles = Annotated[list[Path] | None, typer.Option("--dev", help=_DEV, exists=True, dir_okay=False)]
-TestFiles = Annotated[list[Path] | None, typer.Option("--test", help=_TEST, exists=True, dir_okay=False)]
-TrainFolders = Annotated[list[Path], typer.Option("--train", help=_TRAIN, exists=True, file_okay=False)]
-DevFolders = Annotated[list[Path] | None, typer.Option("--dev", help=_DEV, exists=True, file_okay=False)]
-TestFolders = Annotated[list[Path] | None, typer.Option("--test", help=_TEST, exists=True, file_okay=False)]
+Train = Annotated[list[Path], typer.Option("--train", help="Training data. May be repeated.", exists=True)]
+Dev = Annotated[list[Path] | None, typer.Option("--dev", help="Development data.", exists=True)]
+Test = Annotated[list[Path] | None, typer.Option("--test", help="Test data.", exists=True)]
 
 
 def _write_dataset(
-    source: Source,
+    entries: Entries,
+    about: dict[str, Any],
     out: Out,
     profile: Profile = "clean",
     max_duration: MaxDuration = None,
@@ -59,26 +55,28 @@ def _write_dataset(
     from ..prepare.prepare import prepare
     from .console import dataset_shown, progress
 
-    if max_duration is not None and not max_duration > 0:
-        raise typer.BadParameter(f"--max-duration must be positive; got {max_duration}.")
     limits = {split: max_duration for split in ("train", "dev") if max_duration is not None and isfinite(max_duration)}
-    entries, about = source
     about |= {"max_duration": limits}
     dataset_shown(prepare(entries, out, about, profile, limits, strict, overwrite, track=progress))
 
 
-def _reader_command(name: str, max_duration: float | None = None) -> Callable[[Callable[..., Source]], Any]:
-    """Registers a function that reads a corpus as a command, and adds the options of `_write_dataset`."""
+def _reader_command(name: str, max_duration: float | None = None) -> Callable[[Callable[..., Entries]], Any]:
+    """Registers a function that reads a corpus as a command, and adds the options of `_write_dataset`.
 
-    def register(read: Callable[..., Source]) -> Callable[..., None]:
+    The name and the options of the reader are written to `dataset.json`, with absolute paths.
+    """
+
+    def register(read: Callable[..., Entries]) -> Callable[..., None]:
         own = inspect.signature(read, eval_str=True).parameters
         shared = dict(inspect.signature(_write_dataset, eval_str=True).parameters)
-        del shared["source"]
+        del shared["entries"], shared["about"]
         shared["max_duration"] = shared["max_duration"].replace(default=max_duration)
 
         def command(**options: Any) -> None:
-            source = read(**{option: options[option] for option in own})
-            _write_dataset(source, **{option: options[option] for option in shared})
+            entries = read(**{option: options[option] for option in own})
+            about = {"reader": name} | {option: options[option] for option in own if option != "out"}
+            plain = json.loads(json.dumps(about, default=lambda path: str(path.absolute())))
+            _write_dataset(entries, plain, **{option: options[option] for option in shared})
 
         parameters = {
             option: parameter.replace(kind=parameter.KEYWORD_ONLY) for option, parameter in (own | shared).items()
@@ -113,7 +111,7 @@ def ml_superb(
         typer.Option(help="Training data of the 20 reserved languages: five utterances each, all, or none."),
     ] = "few-shot",
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Skip pairs that are not on disk.")] = False,
-) -> Source:
+) -> Entries:
     """ML-SUPERB 2.0, with the paper's language sets by name."""
     from ..prepare.readers.ml_superb import find_pairs, read_ml_superb, read_ml_superb_copy
     from ..prepare.readers.ml_superb_sets import SETS, parse_pairs
@@ -125,92 +123,65 @@ def ml_superb(
     if set_name is not None and set_name not in SETS:
         raise typer.BadParameter(f"--set must be one of {', '.join(SETS)}; got {set_name!r}.")
     chosen = SETS[set_name] if set_name is not None else None if pairs == "all" else parse_pairs(pairs or "")
-    if root is not None:
-        chosen = find_pairs(root) if chosen is None else chosen
-        if not chosen:
-            raise ValueError(f"{root}: no corpora in it; expected folders such as commonvoice/ces with transcripts.")
-        entries = read_ml_superb(root, chosen, train, reserved, skip_missing)
-    else:
-        entries = read_ml_superb_copy(copy or "", out, chosen, reserved, skip_missing)
-    return entries, {
-        "reader": "ml-superb",
-        "source": copy or str(Path(root or "").absolute()),
-        "set": set_name,
-        "pairs": "all" if chosen is None else [":".join(pair) for pair in chosen],
-        "train": train,
-        "reserved": reserved,
-        "skip_missing": skip_missing,
-    }
+    if root is None:
+        return read_ml_superb_copy(copy or "", out, chosen, reserved, skip_missing)
+    return read_ml_superb(root, chosen or find_pairs(root), train, reserved, skip_missing)
 
 
 @_reader_command("common-voice")
-def common_voice(root: Root, languages: Languages = None) -> Source:
+def common_voice(root: Root, languages: Languages = None) -> Entries:
     """Common Voice: the folder of a release, or of one of its languages."""
     from ..prepare.readers.common_voice import read_common_voice
 
-    about = {"reader": "common-voice", "root": str(root.absolute()), "languages": languages}
-    return read_common_voice(root, _split(languages)), about
+    return read_common_voice(root, _split(languages))
 
 
 @_reader_command("fleurs")
-def fleurs(
-    root: Root,
-    languages: Languages = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Read raw sentences instead of normalized ones.")] = False,
-) -> Source:
+def fleurs(root: Root, languages: Languages = None) -> Entries:
     """FLEURS: the folder of its languages, or of one of them."""
     from ..prepare.readers.fleurs import read_fleurs
 
-    about = {"reader": "fleurs", "root": str(root.absolute()), "languages": languages, "raw": raw}
-    return read_fleurs(root, _split(languages), raw), about
+    return read_fleurs(root, _split(languages))
 
 
 @_reader_command("kaldi")
 def kaldi(
-    train: TrainFolders,
-    dev: DevFolders = None,
-    test: TestFolders = None,
+    train: Train,
+    dev: Dev = None,
+    test: Test = None,
     lang: Lang = None,
     corpus: Corpus = None,
     lang_map: Annotated[
         Path | None, typer.Option(help="File with an utterance or speaker and its language on each line.", exists=True)
     ] = None,
-) -> Source:
+) -> Entries:
     """Kaldi data folders, with plain paths in wav.scp; commands in it are rejected."""
     from ..prepare.readers.kaldi import read_kaldi
 
-    folders = _by_split(train, dev, test)
-    map_path = str(lang_map.absolute()) if lang_map else None
-    about = {"reader": "kaldi", **_absolute(folders), "lang": lang, "lang_map": map_path, "corpus": corpus}
-    return read_kaldi(folders, lang, lang_map, corpus), about
+    return read_kaldi(_by_split(train, dev, test), lang, lang_map, corpus)
 
 
 @_reader_command("nemo")
 def nemo(
-    train: TrainFiles,
-    dev: DevFiles = None,
-    test: TestFiles = None,
+    train: Train,
+    dev: Dev = None,
+    test: Test = None,
     lang: Lang = None,
     lang_field: Annotated[str, typer.Option(help="Field with the language.")] = "lang",
     text_field: Annotated[str, typer.Option(help="Field with the text.")] = "text",
-) -> Source:
+) -> Entries:
     """NeMo manifests."""
     from ..prepare.readers.nemo import read_nemo
 
-    files = _by_split(train, dev, test)
-    about = {"reader": "nemo", **_absolute(files), "lang": lang, "lang_field": lang_field, "text_field": text_field}
-    return read_nemo(files, lang, lang_field, text_field), about
+    return read_nemo(_by_split(train, dev, test), lang, lang_field, text_field)
 
 
 @_reader_command("lhotse")
-def lhotse(
-    train: TrainFiles, dev: DevFiles = None, test: TestFiles = None, lang: Lang = None, corpus: Corpus = None
-) -> Source:
+def lhotse(train: Train, dev: Dev = None, test: Test = None, lang: Lang = None, corpus: Corpus = None) -> Entries:
     """lhotse manifests: files of cuts, or of recordings and of supervisions."""
     from ..prepare.readers.lhotse import read_lhotse
 
-    files = _by_split(train, dev, test)
-    return read_lhotse(files, lang, corpus), {"reader": "lhotse", **_absolute(files), "lang": lang, "corpus": corpus}
+    return read_lhotse(_by_split(train, dev, test), lang, corpus)
 
 
 @_reader_command("huggingface")
@@ -228,15 +199,13 @@ def huggingface(
     language_column: Annotated[str, typer.Option(help="Column with the language.")] = "language",
     id_column: Annotated[str | None, typer.Option(help="Column with the id. Default: row numbers.")] = None,
     speaker_column: Annotated[str | None, typer.Option(help="Column with the speaker.")] = None,
-) -> Source:
+) -> Entries:
     """A dataset of the library `datasets` with audio, text and language."""
     from ..prepare.readers.huggingface import Columns, read_huggingface
 
     columns = Columns(audio_column, text_column, language_column, id_column, speaker_column)
     splits = {split: source for split, source in (("train", train), ("dev", dev), ("test", test)) if source}
-    about = {"reader": "huggingface", "name": name, "config": config, "splits": splits, "lang": lang, "corpus": corpus}
-    entries = read_huggingface(name, out, columns, config, splits or None, lang, corpus)
-    return entries, {**about, "columns": vars(columns)}
+    return read_huggingface(name, out, columns, config, splits or None, lang, corpus)
 
 
 @prepare.command("synthetic")
@@ -301,7 +270,3 @@ def _split(languages: str | None) -> list[str] | None:
 
 def _by_split(train: list[Path], dev: list[Path] | None, test: list[Path] | None) -> dict[str, list[Path]]:
     return {"train": train, "dev": dev or [], "test": test or []}
-
-
-def _absolute(files: dict[str, list[Path]]) -> dict[str, list[str]]:
-    return {split: [str(path.absolute()) for path in paths] for split, paths in files.items()}

@@ -19,7 +19,6 @@ class _Option(NamedTuple):
     """Whether two numbers are one field."""
 
     def values(self, name: str, text: str) -> dict[str, Any]:
-        """The fields that the text of an option sets."""
         if self.is_range and text == "none":
             return {self.fields[0]: None}
         count = 2 if self.is_range else len(self.fields)
@@ -46,17 +45,7 @@ _OPTIONS = {
 
 
 def parse_speech_specs(specs: Mapping[str, SpeechSpec], **options: Sequence[str] | None) -> dict[str, SpeechSpec]:
-    """Changes specs by options: a value is for all languages, one after `cmn=` for that language.
-
-    Example:
-        >>> start = {"ces": SpeechSpec(), "cmn": SpeechSpec()}
-        >>> specs = parse_speech_specs(start, minutes=["5:1:2"], duration=["4:1", "cmn=3.1:1.05"], noise=["cmn=12:20"])
-        >>> specs["ces"].duration, specs["cmn"].duration, specs["cmn"].snr, specs["ces"].test_minutes
-        (4.0, 3.1, (12.0, 20.0), 2.0)
-
-    Raises:
-        ValueError: names the option.
-    """
+    """Changes specs by options: "4:1" is for all languages, "cmn=4:1" for that language."""
     changes: dict[str, dict[str, Any]] = {language: {} for language in specs}
     for name, arguments in options.items():
         for argument in arguments or ():

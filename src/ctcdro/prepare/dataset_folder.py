@@ -30,7 +30,7 @@ MAX_DROPPED_KEPT = 1000
 
 
 class DatasetWriter:
-    """The files of a dataset that is being written, and statistics of their content."""
+    """Writes the files of a dataset, and counts their content."""
 
     def __init__(self, folder: Path, dropped: IO[str], manifests: Mapping[str, IO[str]]) -> None:
         self.sizes = {split: LanguageSizes() for split in SPLITS}
@@ -43,12 +43,10 @@ class DatasetWriter:
         self._manifest_files = manifests
 
     def add(self, split: str, utterance: Utterance) -> None:
-        """Writes an utterance."""
         self._manifest_files[split].write(manifest_line(utterance, self._folder))
         self.sizes[split].add(utterance)
 
     def drop(self, entry: Dropped) -> None:
-        """Records an entry that was dropped."""
         self._dropped_file.write(json_line(asdict(entry)))
         self.num_dropped[entry.reason] += 1
         if len(self.dropped) < MAX_DROPPED_KEPT:
@@ -63,18 +61,17 @@ def replace_dataset(folder: Path, about: Mapping[str, Any]) -> Iterator[DatasetW
     """
     remove_leftovers(folder)
     paths = _manifest_paths(folder)
-    with atomic_write_many([folder / "dataset.json", folder / "dropped.jsonl", *paths]) as (note, dropped, *manifests):
+    with atomic_write_many([folder / "dataset.json", folder / "dropped.jsonl", *paths]) as (note, dropped, *files):
         json.dump(about, note, ensure_ascii=False, indent=2, sort_keys=True)
         note.write("\n")
-        writer = DatasetWriter(folder, dropped, dict(zip(SPLITS, manifests, strict=True)))
+        manifests = dict(zip(SPLITS, files, strict=True))
+        writer = DatasetWriter(folder, dropped, manifests)
         yield writer
-        is_empty = [not writer.sizes[split] for split in SPLITS]
-        for file, empty in zip(manifests, is_empty, strict=True):
-            if empty:
-                file.close()
-    for path, empty in zip(paths, is_empty, strict=True):
-        if empty:
-            path.unlink(missing_ok=True)
+        empty = [split for split in SPLITS if not writer.sizes[split]]
+        for split in empty:
+            manifests[split].close()
+    for split in empty:
+        (folder / f"{split}.jsonl").unlink(missing_ok=True)
 
 
 def write_dataset(out: PathLike, about: Mapping[str, Any], manifests: Mapping[str, Manifest]) -> None:
@@ -86,11 +83,7 @@ def write_dataset(out: PathLike, about: Mapping[str, Any], manifests: Mapping[st
 
 
 def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: bool = False) -> None:
-    """Checks that a folder has no dataset, or one made with the same reader and options.
-
-    Raises:
-        ValueError: names the differences.
-    """
+    """Checks that a folder has no dataset, or one made with the same reader and options."""
     folder = Path(out)
     manifests = [path for path in _manifest_paths(folder) if path.exists()]
     if not manifests or overwrite:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ..speech.audio import TOLERANCE
+from ..storage.paths import escapes_folder
 
 SPLITS = ("train", "dev", "test")
 
@@ -45,3 +48,12 @@ class Dropped:
     """The kind of problem, such as "missing audio"."""
     detail: str
     id: str | None = None
+
+
+def entry_in_folder(
+    folder: Path, file: str, *, split: str, lang: str, where: str, id: str, **fields: Any
+) -> CorpusEntry | Dropped:
+    """An entry whose audio the corpus names relative to `folder`, which the name must not lead out of."""
+    if escapes_folder(file):
+        return Dropped(split, lang, where, "malformed line", f"{file!r:.60} leads out of {folder}", id)
+    return CorpusEntry(split=split, audio=str(folder / file), lang=lang, where=where, id=id, **fields)

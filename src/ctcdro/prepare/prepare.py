@@ -3,13 +3,13 @@
 A reader yields a `CorpusEntry` per utterance, and `Dropped` for a line that it cannot read. `prepare` reads the headers
 of the audio without decoding it, applies a text profile and a duration limit, and writes the folder described in
 `dataset_folder.py`. Utterances keep the order of the corpus and are written as they are read, so a corpus may have any
-size: memory holds a digest of each id, and two numbers per utterance.
+size: memory holds the ids, and two numbers per utterance.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +25,6 @@ from ..speech.vocabulary import can_be_language
 from ..storage.locks import lock_folder
 from ..storage.paths import PathLike
 from .dataset_folder import DatasetWriter, refuse_other_dataset, replace_dataset
-from .duplicates import digest
 from .entries import EXPECTED_REASONS, TOO_LONG, CorpusEntry, Dropped
 from .statistics import Statistics
 
@@ -50,7 +49,6 @@ class PreparedDataset:
 
     @property
     def manifests(self) -> dict[str, Manifest]:
-        """The manifests by split, read from the folder."""
         return {split: Manifest.read(self.folder / f"{split}.jsonl") for split in self.statistics}
 
 
@@ -68,7 +66,6 @@ def prepare(
     """Writes the dataset of a corpus.
 
     Args:
-        entries: the output of a reader.
         out: the folder to write; it may hold a dataset made with the same `about`, or any with `overwrite`.
         about: reader and options, which are written to `dataset.json`.
         profile: text profile, see `ctcdro.speech.normalization`.
@@ -76,7 +73,6 @@ def prepare(
         strict: whether to stop at the first problem, instead of dropping the entry. A long utterance is no problem.
         overwrite: whether to replace a dataset that was made with other options.
         num_threads: threads that read headers; more than there are cores help with slow disks and networks.
-        track: shows progress.
 
     Raises:
         ValueError: if an id has white space, if there are no training data, if another process is writing to `out`, or,
@@ -84,12 +80,15 @@ def prepare(
     """
     about = {**about, "profile": profile}
     length_of = lru_cache(MAX_LENGTHS_KEPT)(_read_length)
-    seen: set[bytes] = set()
+    seen: set[str] = set()
+
+    def measure(entry: CorpusEntry | Dropped) -> tuple[CorpusEntry | Dropped, Length]:
+        return entry, length_of(entry.audio) if isinstance(entry, CorpusEntry) else 0.0
+
     with lock_folder(out) as folder:
         refuse_other_dataset(folder, about, overwrite)
         with replace_dataset(folder, about) as writer:
-            measured = map_in_threads(lambda entry: (entry, _length_of_entry(entry, length_of)), entries, num_threads)
-            for entry, length in track(measured, "reading audio headers"):
+            for entry, length in track(map_in_threads(measure, entries, num_threads), "reading audio headers"):
                 result = _accept_or_drop(entry, length, profile, max_duration or {}, seen)
                 if isinstance(result, Utterance):
                     writer.add(entry.split, result)
@@ -103,10 +102,6 @@ def prepare(
     return PreparedDataset(Path(out), statistics, writer.num_dropped, writer.dropped)
 
 
-def _length_of_entry(entry: CorpusEntry | Dropped, length_of: Callable[[str], Length]) -> Length:
-    return length_of(entry.audio) if isinstance(entry, CorpusEntry) else 0.0
-
-
 def _read_length(path: str) -> Length:
     try:
         return header(path).duration
@@ -115,7 +110,7 @@ def _read_length(path: str) -> Length:
 
 
 def _accept_or_drop(
-    entry: CorpusEntry | Dropped, length: Length, profile: str, max_duration: Mapping[str, float], seen: set[bytes]
+    entry: CorpusEntry | Dropped, length: Length, profile: str, max_duration: Mapping[str, float], seen: set[str]
 ) -> Utterance | Dropped:
     if isinstance(entry, Dropped):
         return entry
@@ -143,19 +138,10 @@ def _accept_or_drop(
         return drop(TOO_LONG, f"{duration:.2f} s, the limit is {max_duration[entry.split]:g} s")
     if key is not None:
         seen.add(key)
-    return Utterance(
-        entry.audio,
-        duration,
-        text,
-        entry.lang,
-        id=entry.id,
-        offset=entry.offset,
-        corpus=entry.corpus,
-        speaker=entry.speaker,
-    )
+    return Utterance(entry.audio, duration, text, entry.lang, entry.id, entry.offset, entry.corpus, entry.speaker)
 
 
-def _id_key(entry: CorpusEntry) -> bytes | None:
+def _id_key(entry: CorpusEntry) -> str | None:
     if entry.id is None:
         return None
     if entry.id.split() != [entry.id]:
@@ -163,14 +149,12 @@ def _id_key(entry: CorpusEntry) -> bytes | None:
             f"{entry.where}: utterance ids must have no white space, because result tables are split at it; got "
             f"{entry.id!r:.60}. Rename it."
         )
-    return digest(f"{entry.split} {entry.id}")
+    return f"{entry.split} {entry.id}"
 
 
 def _explain_empty(writer: DatasetWriter) -> str:
     if not writer.dropped:
         return "The reader found none."
     first = writer.dropped[0]
-    return (
-        f"{writer.num_dropped.total()} entries were dropped, the first at {first.where}: {first.reason}: "
-        f"{first.detail:.500}"
-    )
+    problem = f"{first.where}: {first.reason}: {first.detail:.500}"
+    return f"{writer.num_dropped.total()} entries were dropped, the first at {problem}"

@@ -19,7 +19,7 @@ MIN_UTTERANCES_FOR_PACE = 20
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of the utterances of one language."""
+    """Statistics of one language."""
 
     num_utterances: int
     hours: float
@@ -32,13 +32,6 @@ class Statistics:
 
     @classmethod
     def of(cls, durations: npt.ArrayLike, num_characters: npt.ArrayLike) -> Statistics:
-        """Computes statistics from the seconds and characters of each utterance.
-
-        Example:
-            >>> Statistics.of([3.0, 5.0], [4, 9])
-            Statistics(num_utterances=2, hours=0.0022..., duration_mean=4.0, duration_deviation=1.0,
-                       characters_mean=6.5, characters_deviation=2.5, characters_per_second=1.625)
-        """
         seconds, characters = np.asarray(durations, np.float64), np.asarray(num_characters, np.float64)
         return cls(
             num_utterances=len(seconds),
@@ -65,14 +58,8 @@ class Pace(NamedTuple):
     def fit(cls, num_characters: npt.ArrayLike, seconds: npt.ArrayLike) -> Pace | None:
         """Tukey's resistant line: through the medians of the shortest and of the longest third of the texts.
 
-        Wrong durations or texts do not affect it if they are fewer than one in six.
-
-        Returns:
-            None if there are fewer than `MIN_UTTERANCES_FOR_PACE` utterances with text.
-
-        Example:
-            >>> Pace.fit([10] * 10 + [20] * 10, [1.5] * 10 + [2.5] * 10)
-            Pace(base=0.5, per_character=0.1)
+        Wrong durations or texts do not affect it if they are fewer than one in six. With fewer than
+        `MIN_UTTERANCES_FOR_PACE` utterances with text, it is None.
         """
         x, y = np.asarray(num_characters, np.float64), np.asarray(seconds, np.float64)
         x, y = x[x > 0], y[x > 0]
@@ -90,19 +77,11 @@ class Pace(NamedTuple):
         return cls(max(0.0, float(np.median(y - slope * x))), float(slope))
 
     def seconds(self, num_characters: int) -> float:
-        """A typical duration of a text."""
         return self.base + self.per_character * num_characters
 
 
 class LanguageSizes:
-    """Seconds and characters of each utterance, by language; 16 bytes per utterance.
-
-    Example:
-        >>> sizes = LanguageSizes()
-        >>> sizes.add(Utterance("a.wav", 3.0, "ahoj", "ces"))
-        >>> sizes.statistics()["ces"].characters_mean
-        4.0
-    """
+    """Seconds and characters of each utterance, by language; 16 bytes per utterance."""
 
     def __init__(self) -> None:
         self.durations: dict[str, array[float]] = defaultdict(lambda: array("d"))
@@ -112,12 +91,11 @@ class LanguageSizes:
         return bool(self.durations)
 
     def add(self, utterance: Utterance) -> None:
-        """Adds an utterance."""
         self.durations[utterance.lang].append(utterance.duration)
         self.num_characters[utterance.lang].append(len(utterance.text))
 
     def statistics(self) -> dict[str, Statistics]:
-        """The statistics of each language, sorted by language."""
+        """By language, sorted."""
         return {
             language: Statistics.of(durations, self.num_characters[language])
             for language, durations in sorted(self.durations.items())
@@ -125,13 +103,7 @@ class LanguageSizes:
 
 
 def statistics_by_language(utterances: Iterable[Utterance]) -> dict[str, Statistics]:
-    """The statistics of each language, sorted by language.
-
-    Example:
-        >>> utterances = [Utterance("a.wav", 3.0, "ahoj", "ces"), Utterance("b.wav", 4.0, "hej", "swe")]
-        >>> statistics_by_language(utterances)["swe"].hours
-        0.0011...
-    """
+    """The statistics of each language, sorted by language."""
     sizes = LanguageSizes()
     for utterance in utterances:
         sizes.add(utterance)

@@ -25,7 +25,7 @@ LEFTOVER = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{32}}(?P<end>{re.escape(UNFINI
 
 @contextmanager
 def atomic_write(path: PathLike) -> Iterator[IO[str]]:
-    """Opens a UTF-8 text file that appears under its name when the block ends; after an error nothing is left."""
+    """Like `atomic_write_many`, for one file."""
     with atomic_write_many([path]) as [file]:
         yield file
 
@@ -39,7 +39,9 @@ def atomic_write_many(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
     names = [(_unfinished(path), Path(path)) for path in paths]
     try:
         with ExitStack() as stack:
-            files = [stack.enter_context(_open_text(unfinished)) for unfinished, _ in names]
+            files: list[IO[str]] = [
+                stack.enter_context(open(unfinished, "w", encoding="utf-8", newline="\n")) for unfinished, _ in names
+            ]
             yield files
             wanted = [name for name, file in zip(names, files, strict=True) if not file.closed]
         for unfinished, _ in wanted:  # reports a full disk before any file is renamed
@@ -54,10 +56,9 @@ def atomic_write_many(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
 
 
 def atomic_write_bytes(path: PathLike, content: bytes) -> None:
-    """Writes a binary file under a temporary name and renames it when it is complete.
+    """Writes a binary file without flushing it to disk, which would take ten times as long for many small files.
 
-    It is not flushed to disk, which would take ten times as long for many small files. A power failure may truncate the
-    file: callers must check its size, and be able to write it again.
+    A power failure may truncate the file: callers must check its size, and be able to write it again.
     """
     unfinished = _unfinished(path)
     try:
@@ -91,7 +92,7 @@ def atomic_folder(folder: PathLike) -> Iterator[Path]:
 
 
 def flush_to_disk(path: PathLike) -> None:
-    """Waits until a file, or the names in a folder, are on disk."""
+    """Waits until the content of a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -105,10 +106,6 @@ def flush_to_disk(path: PathLike) -> None:
 def _unfinished(path: PathLike) -> Path:
     path = Path(path)
     return path.with_name(f".{path.name}.{uuid4().hex}{UNFINISHED}")  # process ids may be equal on two machines
-
-
-def _open_text(path: Path) -> IO[str]:
-    return open(path, "w", encoding="utf-8", newline="\n")
 
 
 def _remove(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checks of the fields of a record: text, and seconds."""
+"""Fields of JSON records: text, and seconds. Errors name the field."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ MAX_SECONDS = 1e9
 
 
 def check_text(name: str, value: Any, *, may_be_empty: bool = False) -> None:
-    """Checks that a field is text.
-
-    Raises:
-        ValueError: names the field if it is not text, or text that UTF-8 cannot represent, such as parts of file names
-            in another encoding.
-    """
+    """Rejects other types, and text that UTF-8 cannot represent, such as parts of file names in another encoding."""
     if not isinstance(value, str) or not (value or may_be_empty):
         expected = "text" if may_be_empty else "text, and not empty"
         raise ValueError(f"`{name}` must be {expected}, got {shorten(value)}")
@@ -29,11 +24,6 @@ def check_text(name: str, value: Any, *, may_be_empty: bool = False) -> None:
 
 
 def check_seconds(name: str, value: Any, *, may_be_zero: bool = False) -> float:
-    """Checks that a field is a number of seconds, and returns it as a float.
-
-    Raises:
-        ValueError: names the field if it is not a number, negative, or `MAX_SECONDS` or more.
-    """
     try:
         seconds = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     except OverflowError:
@@ -45,7 +35,7 @@ def check_seconds(name: str, value: Any, *, may_be_zero: bool = False) -> float:
 
 
 def optional_text(record: Mapping[str, Any], name: str) -> str | None:
-    """A field of text, or None if it is missing or empty."""
+    """Returns None if the field is missing or empty."""
     value = record.get(name)
     if value is None or value == "":
         return None
@@ -54,12 +44,10 @@ def optional_text(record: Mapping[str, Any], name: str) -> str | None:
 
 
 def optional_seconds(record: Mapping[str, Any], name: str) -> float | None:
-    """A field of zero or more seconds, or None if it is missing."""
     value = record.get(name)
     return None if value is None else check_seconds(name, value, may_be_zero=True)
 
 
 def shorten(value: Any) -> str:
-    """A value as messages show it."""
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

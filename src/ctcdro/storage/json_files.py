@@ -23,12 +23,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str) -> Any:
-    """Parses JSON.
-
-    Raises:
-        ValueError: if the text is not JSON, is nested too deeply, or has half of a surrogate pair, which no file or
-            terminal could show again.
-    """
+    """Parses JSON; rejects half of a surrogate pair, which no file or terminal could show again."""
     try:
         value = json.loads(text)
     except RecursionError as error:
@@ -42,11 +37,6 @@ def parse_json(text: str) -> Any:
 
 
 def read_json(path: PathLike) -> Any:
-    """Reads a JSON file.
-
-    Raises:
-        ValueError: names the file if it is not JSON, or has more than `MAX_BYTES`.
-    """
     with open(path, "rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
@@ -58,7 +48,6 @@ def read_json(path: PathLike) -> Any:
 
 
 def write_json(path: Path, record: Any) -> None:
-    """Writes a JSON file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         json.dump(record, file, ensure_ascii=False, indent=2)
@@ -66,22 +55,16 @@ def write_json(path: Path, record: Any) -> None:
 
 
 def json_line(record: Any) -> str:
-    """One line of JSON, with its line end."""
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def append_line(path: Path, record: Any) -> None:
-    """Appends a record to a file of JSON lines."""
     with open(path, "a", encoding="utf-8") as file:
         file.write(json_line(record))
 
 
 def scan_json_lines(path: PathLike) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Reads JSON lines, also if some are invalid.
-
-    Returns:
-        The number of each line that is not blank, and its object, or the error that says why it has none.
-    """
+    """Yields the number of each line that is not blank, and its object, or the reason why it has none."""
     for number, line in numbered_bytes(path):
         try:
             yield number, _parse_line(line)
@@ -90,14 +73,7 @@ def scan_json_lines(path: PathLike) -> Iterator[tuple[int, dict[str, Any] | Valu
 
 
 def read_json_lines(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Reads JSON lines.
-
-    Returns:
-        The number of each line that is not blank, and its object.
-
-    Raises:
-        ValueError: names the file and the first line that is not a JSON object.
-    """
+    """Like `scan_json_lines`, but raises the first error, with file and line."""
     for number, record in scan_json_lines(path):
         if isinstance(record, ValueError):
             raise ValueError(f"{os.fspath(path)}:{number}: {record}") from record

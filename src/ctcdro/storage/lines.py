@@ -19,11 +19,8 @@ MAX_LINE_BYTES = 2**24
 def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     """Reads the lines of a UTF-8 file and their numbers, from 1.
 
-    Blank lines, line ends (also those of Windows) and a byte order mark are skipped; a file whose name ends in .gz is
+    Blank lines, line ends (also those of Windows) and a byte order mark are skipped. A file whose name ends in .gz is
     decompressed.
-
-    Raises:
-        ValueError: names the file and the line that is not UTF-8 or too long, or where compressed data are damaged.
     """
     for number, line in numbered_bytes(path):
         try:
@@ -35,7 +32,7 @@ def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
 
 
 def numbered_bytes(path: PathLike) -> Iterator[tuple[int, bytes]]:
-    """Reads lines like `numbered_lines`, without decoding them: a reader can continue after an invalid one."""
+    """Like `numbered_lines`, but does not decode the lines: a reader can continue after an invalid one."""
     number = 0
     with gzip.open(path, "rb") if os.fspath(path).endswith(".gz") else open(path, "rb") as file:
         try:

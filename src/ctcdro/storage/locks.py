@@ -23,14 +23,8 @@ def lock_folder(folder: PathLike, *, wait: bool = False) -> Iterator[Path]:
     """Creates a folder, and locks it against other processes and threads until the end of the block.
 
     The lock is released when the process ends, even if it is killed; the file `.lock` stays. After an error, a folder
-    that this function created is removed if it is empty.
-
-    Args:
-        folder: the folder.
-        wait: whether to wait until the folder is free, instead of raising an error.
-
-    Raises:
-        ValueError: if another process holds it, or `.lock` is a symbolic link.
+    that this function created is removed if it is empty. While another process holds the lock, this raises a
+    ValueError, or waits.
     """
     folder = Path(folder)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -47,7 +41,6 @@ def lock_folder(folder: PathLike, *, wait: bool = False) -> Iterator[Path]:
 
 
 def is_locked(folder: PathLike) -> bool:
-    """Whether a process holds the lock of a folder."""
     try:
         with _open(Path(folder, LOCK), os.O_RDWR) as file:
             return not _acquire(file, wait=False)
@@ -82,10 +75,9 @@ def _lock(folder: Path, wait: bool) -> Iterator[None]:
 
 
 def _is_same_file(file: IO[bytes], path: Path) -> bool:
-    try:
+    with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def _open(path: Path, flags: int) -> IO[bytes]:
@@ -99,7 +91,6 @@ def _open(path: Path, flags: int) -> IO[bytes]:
 
 
 def _acquire(file: IO[bytes], wait: bool) -> bool:
-    """Takes a lock, and returns whether it succeeded."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:

@@ -1,9 +1,8 @@
 """Paths of audio files in manifests, and checks of folders.
 
 An untrusted manifest could name any file of yours, whose audio would then be trained on and shown in a report. A
-relative path must therefore stay below the folder of its manifest. Absolute paths, which `ctcdro prepare` writes for
-corpora that stay where they are, are allowed, unless the environment variable CTCDRO_AUDIO is set to `inside`: then all
-files must be below the folder, with symbolic links followed.
+relative path must therefore stay below the folder of its manifest. Absolute paths are allowed, because `ctcdro
+prepare` writes them for corpora that stay where they are.
 """
 
 from __future__ import annotations
@@ -14,64 +13,27 @@ from typing import TypeAlias
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-VARIABLE = "CTCDRO_AUDIO"
-
 
 def resolve_audio_path(path: str, folder: PathLike) -> str:
-    """The path of an audio file that a manifest in `folder` names.
-
-    Example:
-        >>> resolve_audio_path("clips/a.wav", "set1"), resolve_audio_path("/data/a.wav", "set1")
-        ('set1/clips/a.wav', '/data/a.wav')
-        >>> resolve_audio_path("../a.wav", "set1")
-        Traceback (most recent call last):
-        ValueError: '../a.wav' leads out of the folder of the manifest; write it as an absolute path
-
-    Raises:
-        ValueError: if the manifest may not name it.
-    """
-    allowed = os.environ.get(VARIABLE, "")
-    if allowed not in ("", "inside"):
-        raise ValueError(f"{VARIABLE} must be unset or `inside`; got {allowed!r}.")
-    resolved = os.path.join(folder, path)
-    if allowed:
-        top = os.path.realpath(folder)
-        if os.path.commonpath([top, os.path.realpath(resolved)]) != top:
-            raise ValueError(f"{path!r:.60} is not below the folder of the manifest, which {VARIABLE}=inside requires")
-    elif ".." in path and escapes_folder(path) and not os.path.isabs(path):
+    """The path of an audio file that a manifest in `folder` names."""
+    if ".." in path and escapes_folder(path) and not os.path.isabs(path):
         raise ValueError(f"{path!r:.60} leads out of the folder of the manifest; write it as an absolute path")
-    return resolved
+    return os.path.join(folder, path)
 
 
 def find_listed_audio(path: str, folder: PathLike) -> str:
-    """The path of an audio file that a corpus list in `folder` names: relative to it, or to the working directory.
-
-    Raises:
-        ValueError: if the list may not name it.
-    """
+    """The path of an audio file that a corpus list in `folder` names: relative to it, or to the working directory."""
     resolved = resolve_audio_path(path, folder)
-    if os.path.isabs(path) or os.path.exists(resolved) or not os.path.exists(path):
-        return resolved
-    resolve_audio_path(os.path.abspath(path), folder)  # may reject it
-    return path
+    return path if os.path.exists(path) and not os.path.exists(resolved) else resolved
 
 
 def escapes_folder(path: str) -> bool:
-    """Whether a path, taken relative to a folder, leads out of it.
-
-    Example:
-        >>> escapes_folder("a/../b.wav"), escapes_folder("a/../../b.wav"), escapes_folder("/b.wav")
-        (False, True, True)
-    """
+    """Whether a path, taken relative to a folder, leads out of it."""
     return os.path.isabs(path) or os.path.normpath(path).split(os.sep)[0] == os.pardir
 
 
 def refuse_link(path: Path) -> None:
-    """Rejects a symbolic link in an untrusted folder: files elsewhere would be replaced or removed.
-
-    Raises:
-        ValueError: names the link and its target.
-    """
+    """Rejects a symbolic link in an untrusted folder: files elsewhere would be replaced or removed."""
     if path.is_symlink():
         raise ValueError(
             f"{path} is a symbolic link to {os.readlink(path)}, so nothing is read or written there. Remove the link, "

@@ -14,11 +14,6 @@ from .paths import PathLike
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: PathLike) -> None:
-    """Writes tensors, from any device.
-
-    Raises:
-        OSError: if they cannot be written, for example because the disk is full.
-    """
     safetensors = _safetensors()
     try:
         content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -28,12 +23,6 @@ def save_tensors(tensors: Mapping[str, Tensor], path: PathLike) -> None:
 
 
 def load_tensors(path: PathLike) -> dict[str, Tensor]:
-    """Reads tensors.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: names the file if it is not a safetensors file.
-    """
     safetensors = _safetensors()
     try:
         return safetensors.torch.load_file(path)
@@ -42,12 +31,7 @@ def load_tensors(path: PathLike) -> dict[str, Tensor]:
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """A digest of names, types, shapes and values: equal for tensors that are equal to the bit.
-
-    Example:
-        >>> tensors_digest({"a": torch.ones(2)}) == tensors_digest({"b": torch.ones(2)})
-        False
-    """
+    """A digest of names, types, shapes and values: equal for tensors that are equal to the bit."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

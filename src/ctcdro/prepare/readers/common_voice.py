@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...storage.paths import PathLike, escapes_folder
-from ..entries import CorpusEntry, Dropped
+from ...storage.paths import PathLike
+from ..entries import CorpusEntry, Dropped, entry_in_folder
 from ..tsv import read_split_tables
 
 
@@ -20,9 +20,6 @@ def read_common_voice(root: PathLike, languages: Sequence[str] | None = None) ->
     Args:
         root: folder of the release, or of a language.
         languages: languages to read, as ISO 639-3 codes ("ces") or folder names ("cs"); by default all.
-
-    Raises:
-        ValueError: if a table is missing, or lacks a column.
     """
     for row in read_split_tables(root, languages):
         if isinstance(row, Dropped):
@@ -31,16 +28,14 @@ def read_common_voice(root: PathLike, languages: Sequence[str] | None = None) ->
         fields = row.fields
         if not {"path", "sentence"} <= set(fields):
             raise ValueError(f"{row.where}: expected columns `path` and `sentence`; got {', '.join(fields):.200}.")
-        if escapes_folder(fields["path"]):
-            yield row.drop(f"{fields['path']!r:.60} leads out of clips")
-            continue
         clip = fields["path"] if Path(fields["path"]).suffix else f"{fields['path']}.mp3"  # omitted in old releases
-        yield CorpusEntry(
+        yield entry_in_folder(
+            row.folder / "clips",
+            clip,
             split=row.split,
-            audio=str(row.folder / "clips" / clip),
-            text=fields["sentence"],
             lang=row.language,
             where=row.where,
+            text=fields["sentence"],
             id=Path(clip).stem,
             corpus="commonvoice",
             speaker=fields.get("client_id") or None,

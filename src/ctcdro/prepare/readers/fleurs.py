@@ -10,43 +10,34 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from ...storage.paths import PathLike, escapes_folder
-from ..entries import CorpusEntry, Dropped
+from ...storage.paths import PathLike
+from ..entries import CorpusEntry, Dropped, entry_in_folder
 from ..tsv import read_split_tables
 
 # The tables have no header.
 COLUMNS = ("sentence", "file", "raw_text", "text", "characters", "num_samples", "gender")
 
 
-def read_fleurs(
-    root: PathLike, languages: Sequence[str] | None = None, raw: bool = False
-) -> Iterator[CorpusEntry | Dropped]:
-    """Reads the corpus, or one of its languages.
+def read_fleurs(root: PathLike, languages: Sequence[str] | None = None) -> Iterator[CorpusEntry | Dropped]:
+    """Reads the corpus's normalized sentences, of all languages or some.
 
     Args:
         root: folder of the languages, or of one of them.
         languages: languages to read, as ISO 639-3 codes ("ces") or folder names ("cs_cz"); by default all.
-        raw: whether to read the raw sentence, with case, digits and punctuation, instead of the corpus's normalized
-            one. In some scripts it has a space after each character.
-
-    Raises:
-        ValueError: if a table or an audio folder is missing.
     """
     audio_folder = cache(_audio_folder)
     for row in read_split_tables(root, languages, COLUMNS):
         if isinstance(row, Dropped):
             yield row
             continue
-        folder, file = audio_folder(row.folder, row.split), row.fields["file"]
-        if escapes_folder(file):
-            yield row.drop(f"{file!r:.60} leads out of {folder}")
-            continue
-        yield CorpusEntry(
+        file = row.fields["file"]
+        yield entry_in_folder(
+            audio_folder(row.folder, row.split),
+            file,
             split=row.split,
-            audio=str(folder / file),
-            text=row.fields["raw_text" if raw else "text"],
             lang=row.language,
             where=row.where,
+            text=row.fields["text"],
             id=f"{row.language}_{Path(file).stem}",  # files of two languages may have the same name
             corpus="fleurs",
         )

@@ -32,12 +32,10 @@ class Columns:
     language: str | None = "language"
     id: str | None = None
     speaker: str | None = None
-    corpus: str | None = None
 
     @property
     def without_audio(self) -> list[str]:
-        named = (self.text, self.language, self.id, self.speaker, self.corpus)
-        return list(dict.fromkeys(name for name in named if name))
+        return list(dict.fromkeys(name for name in (self.text, self.language, self.id, self.speaker) if name))
 
 
 def read_huggingface(
@@ -55,15 +53,11 @@ def read_huggingface(
     Args:
         name: name on the hub, or a folder written by `save_to_disk` or readable by `load_dataset`.
         out: the dataset folder that is being prepared; audio that is stored as bytes is written to `audio/` in it.
-        columns: names of the columns.
         config: configuration of the dataset, such as "cs_cz" of FLEURS.
         splits: its splits for train, dev and test; by default those with these names, or "validation" for dev.
         lang: language of all utterances, if there is no column for it.
         corpus: name of the corpus; by default the last part of `name`.
         keep: returns by split, id and language whether to read an utterance; by default all are read.
-
-    Raises:
-        ValueError: if a column or split is missing.
     """
     columns = columns or Columns()
     if lang is not None:
@@ -91,7 +85,7 @@ def read_huggingface(
                     lang=language,
                     where=place,
                     id=id,
-                    corpus=str(row[columns.corpus]) if columns.corpus else corpus or Path(name).name,
+                    corpus=corpus or Path(name).name,
                     speaker=str(speaker) if speaker is not None else None,
                 )
 

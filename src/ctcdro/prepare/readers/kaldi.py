@@ -30,9 +30,6 @@ def read_kaldi(
         lang: language of utterances that are not in utt2lang.
         lang_map: file with an utterance or speaker and its language on each line, for those not in utt2lang.
         corpus: name of the corpus.
-
-    Raises:
-        ValueError: if a file is missing, wav.scp has commands or archives, or an utterance has no language.
     """
     languages = _read_map(Path(lang_map)) if lang_map is not None else {}
     for split, paths in folders.items():

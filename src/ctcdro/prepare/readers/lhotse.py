@@ -24,33 +24,10 @@ def read_lhotse(
         manifests: files by split: cuts, or recordings and supervisions in any order.
         lang: language of supervisions without one.
         corpus: name of the corpus.
-
-    Raises:
-        ValueError: if the audio of a recording is not a file.
     """
     for split, paths in manifests.items():
-        recordings: dict[str, Recording] = {}
-        with_supervisions: list[Path] = []
-        for path in map(Path, paths):
-            has_supervisions = False
-            for number, record in scan_json_lines(path):
-                where = f"{path}:{number}"
-                if isinstance(record, ValueError):
-                    yield Dropped(split, lang or "", where, "malformed line", str(record))
-                elif "sources" in record:
-                    recordings[str(record.get("id"))] = _read_recording(record, where, path.parent)
-                elif "recording_id" in record:
-                    has_supervisions = True
-                else:
-                    yield from _read_cut(record, split, where, path.parent, lang, corpus)
-            if has_supervisions:
-                with_supervisions.append(path)
-        # Read again, because their recordings may follow them, and they may be too many to keep.
-        for path in with_supervisions:
-            for number, record in scan_json_lines(path):
-                if not isinstance(record, ValueError) and "sources" not in record and "recording_id" in record:
-                    recording = recordings.get(str(record["recording_id"]))
-                    yield _read_supervision(record, recording, 0.0, split, f"{path}:{number}", lang, corpus)
+        for supervision in _read_supervisions([Path(path) for path in paths]):
+            yield _read_entry(supervision, split, lang, corpus)
 
 
 class Recording(NamedTuple):
@@ -58,6 +35,37 @@ class Recording(NamedTuple):
 
     path: str
     obstacle: str | None
+
+
+class Supervision(NamedTuple):
+    """A supervision, its recording, and the start of its cut in seconds; or why it cannot be read."""
+
+    where: str
+    record: dict[str, Any]
+    recording: Recording | None = None
+    start: float = 0.0
+    error: ValueError | None = None
+
+
+def _read_supervisions(paths: Sequence[Path]) -> Iterator[Supervision]:
+    recordings: dict[str, Recording] = {}
+    with_supervisions: list[Path] = []
+    for path in paths:
+        for number, record in scan_json_lines(path):
+            where = f"{path}:{number}"
+            if isinstance(record, ValueError):
+                yield Supervision(where, {}, error=record)
+            elif "sources" in record:
+                recordings[str(record.get("id"))] = _read_recording(record, where, path.parent)
+            elif "recording_id" not in record:
+                yield from _read_cut(record, where, path.parent)
+            elif path not in with_supervisions:
+                with_supervisions.append(path)
+    # Read again, because their recordings may follow them, and they may be too many to keep.
+    for path in with_supervisions:
+        for number, record in scan_json_lines(path):
+            if not isinstance(record, ValueError) and "sources" not in record and "recording_id" in record:
+                yield Supervision(f"{path}:{number}", record, recordings.get(str(record["recording_id"])))
 
 
 def _read_recording(record: Mapping[str, Any], where: str, folder: Path) -> Recording:
@@ -79,9 +87,7 @@ def _read_recording(record: Mapping[str, Any], where: str, folder: Path) -> Reco
         return Recording(source["source"], str(error))
 
 
-def _read_cut(
-    cut: Mapping[str, Any], split: str, where: str, folder: Path, lang: str | None, corpus: str | None
-) -> Iterator[CorpusEntry | Dropped]:
+def _read_cut(cut: Mapping[str, Any], where: str, folder: Path) -> Iterator[Supervision]:
     record, supervisions, start = cut.get("recording"), cut.get("supervisions"), cut.get("start", 0)
     if (
         not (isinstance(record, dict) and "sources" in record)
@@ -90,47 +96,39 @@ def _read_cut(
         )
         or not (isinstance(start, int | float) and 0 <= start < MAX_SECONDS)
     ):
-        detail = f"expected a cut of one recording, with supervisions; found {', '.join(cut):.200}"
-        yield Dropped(split, lang or "", where, "malformed line", detail, str(cut.get("id")))
+        error = ValueError(f"expected a cut of one recording, with supervisions; found {', '.join(cut):.200}")
+        yield Supervision(where, {"id": str(cut.get("id"))}, error=error)
         return
     recording = _read_recording(record, where, folder)
     for supervision in supervisions:
-        yield _read_supervision(supervision, recording, float(start), split, where, lang, corpus)
+        yield Supervision(where, supervision, recording, float(start))
 
 
-def _read_supervision(
-    supervision: dict[str, Any],
-    recording: Recording | None,
-    start: float,
-    split: str,
-    where: str,
-    lang: str | None,
-    corpus: str | None,
-) -> CorpusEntry | Dropped:
-    """Reads a supervision, whose start is relative to that of the cut."""
-    id = None
-    language = lang or ""
+def _read_entry(supervision: Supervision, split: str, lang: str | None, corpus: str | None) -> CorpusEntry | Dropped:
+    where, record, recording, start, problem = supervision
+    id, language = None, lang or ""
     try:
-        id = optional_text(supervision, "id")
-        language = optional_text(supervision, "language") or language
+        id = optional_text(record, "id")
+        if problem:
+            raise problem
+        language = optional_text(record, "language") or language
         if not language:
             raise ValueError("`language` is missing; specify --lang for all")
         if recording is None:
-            detail = f"no recording {supervision['recording_id']!r:.60}"
-            return Dropped(split, language, where, "missing audio", detail, id)
+            return Dropped(split, language, where, "missing audio", f"no recording {record['recording_id']!r:.60}", id)
         if recording.obstacle:
             return Dropped(split, language, where, "unusable recording", f"{recording.path}: {recording.obstacle}", id)
         return CorpusEntry(
             split=split,
             audio=recording.path,
-            text=optional_text(supervision, "text") or "",
+            text=optional_text(record, "text") or "",
             lang=language,
             where=where,
             id=id,
             corpus=corpus,
-            speaker=optional_text(supervision, "speaker"),
-            offset=check_seconds("start", start + (supervision.get("start") or 0), may_be_zero=True),
-            duration=optional_seconds(supervision, "duration"),
+            speaker=optional_text(record, "speaker"),
+            offset=check_seconds("start", start + (record.get("start") or 0), may_be_zero=True),  # relative to the cut
+            duration=optional_seconds(record, "duration"),
         )
     except (ValueError, TypeError, OverflowError) as error:
         return Dropped(split, language, where, "malformed line", str(error), id)

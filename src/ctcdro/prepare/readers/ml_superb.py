@@ -13,14 +13,14 @@ tabs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from ...storage.lines import numbered_lines
-from ...storage.paths import PathLike, escapes_folder
-from ..entries import MISSING_CORPUS, SPLITS, CorpusEntry, Dropped
+from ...storage.paths import PathLike
+from ..entries import MISSING_CORPUS, SPLITS, CorpusEntry, Dropped, entry_in_folder
 from .huggingface import Columns, read_huggingface
 from .ml_superb_sets import FEW_SHOT, Pair
 
@@ -32,16 +32,14 @@ _FOLDERS = {"googlei18n": ("googlei18n_tts", "googlei18n_asr")}
 _LANGUAGE_FOLDERS = {"jpn": ("jpn", "org_jpn")}
 
 # Prefixes of ids that differ from the name of the corpus folder.
-_CORPUS_OF_PREFIX = {
-    "cv": "commonvoice",
-    "googlei18n-asr": "googlei18n_asr",
-    "googlei18n-tts": "googlei18n_tts",
-}
+_CORPUS_OF_PREFIX = {"cv": "commonvoice", "googlei18n-asr": "googlei18n_asr", "googlei18n-tts": "googlei18n_tts"}
 
 
 def find_pairs(root: PathLike) -> tuple[Pair, ...]:
     """All (language, corpus) on disk."""
-    folders = (path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt"))
+    folders = [path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt")]
+    if not folders:
+        raise ValueError(f"{root}: no corpora in it; expected folders such as commonvoice/ces with transcripts.")
     return tuple(sorted({(folder.name.removeprefix("org_"), folder.parent.name) for folder in folders}))
 
 
@@ -60,9 +58,6 @@ def read_ml_superb(
         train: which of the two training sets to read.
         reserved: training data of the 20 reserved languages: the benchmark's five utterances each, all, or none.
         skip_missing: whether to skip pairs that are not on disk.
-
-    Raises:
-        ValueError: if a pair or one of its transcripts is missing.
     """
     folders = []
     for pair in pairs:
@@ -74,9 +69,10 @@ def read_ml_superb(
         folders += pair_folders
     for language, folder in folders:
         for split in SPLITS:
-            name = f"transcript_{train}_train.txt" if split == "train" else f"transcript_10min_{split}.txt"
-            keeps = _keeps(language, split, reserved)
-            yield from (item for item in _read_transcript(folder, name, split, language) if keeps(item.id or ""))
+            name = f"transcript_{train if split == 'train' else '10min'}_{split}.txt"
+            for item in _read_transcript(folder, name, split, language):
+                if _is_wanted(item.id or "", language, split, reserved):
+                    yield item
 
 
 def read_ml_superb_copy(
@@ -95,8 +91,9 @@ def read_ml_superb_copy(
 
     def keep(split: str, id: str, language: str | None) -> bool:
         language = (language or "").removeprefix("org_")
-        available.add((language, corpus_of(id)))
-        return (wanted is None or (language, corpus_of(id)) in wanted) and _keeps(language, split, reserved)(id)
+        available.add((language, _corpus_of(id)))
+        is_chosen = wanted is None or (language, _corpus_of(id)) in wanted
+        return is_chosen and _is_wanted(id, language, split, reserved)
 
     for item in read_huggingface(name, out, Columns(id="id", language="language"), keep=keep):
         yield _as_on_disk(item)
@@ -107,13 +104,7 @@ def read_ml_superb_copy(
             yield Dropped("train", language, name, MISSING_CORPUS, f"{language}:{corpus}")
 
 
-def corpus_of(id: str) -> str:
-    """The corpus folder of an utterance.
-
-    Example:
-        >>> corpus_of("cv_ces_000012"), corpus_of("fleurs_cmn_000001")
-        ('commonvoice', 'fleurs')
-    """
+def _corpus_of(id: str) -> str:
     prefix = id.split("_")[0]
     return _CORPUS_OF_PREFIX.get(prefix, prefix)
 
@@ -132,22 +123,17 @@ def _folders_of(root: Path, pair: Pair) -> list[tuple[str, Path]]:
 
 def _explain_missing(root: Path, pair: Pair) -> str:
     language, corpus = pair
-    pairs = find_pairs(root)
-    if not pairs:
-        return f"{root}: no corpora in it; expected folders such as {root / 'commonvoice' / 'ces'} with transcripts."
-    available = ", ".join(sorted(f"{other}:{name}" for other, name in pairs if other == language)) or "nothing"
+    available = ", ".join(f"{other}:{name}" for other, name in find_pairs(root) if other == language) or "nothing"
     return (
         f"{root / _names(corpus)[0] / language}: no such folder for {language}:{corpus} (found for {language}: "
         f"{available}). Specify the corpora with --pairs, or skip missing ones with --skip-missing."
     )
 
 
-def _keeps(language: str, split: str, reserved: Reserved) -> Callable[[str], bool]:
-    """Whether to read an utterance, by its id."""
+def _is_wanted(id: str, language: str, split: str, reserved: Reserved) -> bool:
     if split != "train" or language not in FEW_SHOT or reserved == "all":
-        return lambda id: True
-    chosen = FEW_SHOT[language] if reserved == "few-shot" else frozenset()
-    return lambda id: id in chosen
+        return True
+    return reserved == "few-shot" and id in FEW_SHOT[language]
 
 
 def _as_on_disk(item: CorpusEntry | Dropped) -> CorpusEntry | Dropped:
@@ -155,7 +141,7 @@ def _as_on_disk(item: CorpusEntry | Dropped) -> CorpusEntry | Dropped:
     if isinstance(item, Dropped):
         return replace(item, lang=language)
     text = item.text.strip().removeprefix(f"[{item.lang}]")
-    return replace(item, lang=language, text=text, corpus=corpus_of(item.id or ""))
+    return replace(item, lang=language, text=text, corpus=_corpus_of(item.id or ""))
 
 
 def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iterator[CorpusEntry | Dropped]:
@@ -164,15 +150,13 @@ def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iter
         raise ValueError(f"{path}: no such file; expected the transcripts of ML-SUPERB 2.0.")
     for number, line in numbered_lines(path):
         id, *rest = line.split(maxsplit=2)
-        if escapes_folder(id):
-            yield Dropped(split, language, f"{path}:{number}", "malformed line", f"{id!r:.60} leads out of wav", id)
-            continue
-        yield CorpusEntry(
+        yield entry_in_folder(
+            folder / "wav",
+            f"{id}.wav",
             split=split,
-            audio=str(folder / "wav" / f"{id}.wav"),
-            text=rest[1] if len(rest) == 2 else "",
             lang=language,
             where=f"{path}:{number}",
             id=id,
+            text=rest[1] if len(rest) == 2 else "",
             corpus=folder.parent.name,
         )

@@ -25,9 +25,6 @@ def read_nemo(
         lang: language of lines without `lang_field`.
         lang_field: field with the language.
         text_field: field with the text.
-
-    Raises:
-        ValueError: if the audio is in archives.
     """
     for split, paths in manifests.items():
         for path in map(Path, paths):
