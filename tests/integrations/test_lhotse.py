@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import itertools
+import logging
 import runpy
 import sys
 import tracemalloc
@@ -21,7 +23,7 @@ from lhotse.dataset import DynamicCutSampler, IterableDatasetWrapper, RoundRobin
 from lhotse.dataset.sampling.base import CutSampler
 from torch.utils.data import DataLoader, Dataset
 
-from ctcdro.integrations.lhotse import LengthMatchedCutSampler, LengthMatchedStreamSampler, base, group_numbers
+from ctcdro.integrations.lhotse import LengthMatchedCutSampler, LengthMatchedStreamSampler, group_numbers
 from ctcdro.integrations.lhotse import eager as eager_module
 from ctcdro.integrations.lhotse import stream as stream_module
 
@@ -467,6 +469,30 @@ def test_workers_share_the_shards_among_them(shar_folder):
     assert sorted(itertools.chain(*loader)) == list(range(600))
 
 
+@pytest.mark.parametrize(("num_workers", "split", "num_warnings"), [(2, False, 1), (2, True, 0), (1, False, 0)])
+def test_workers_that_each_read_the_whole_stream_are_reported_once(
+    shar_folder, tmp_path, num_workers, split, num_warnings
+):
+    cuts = CutSet.from_shar(in_dir=shar_folder, split_for_dataloading=split).filter(is_short)
+    assert num_reports(cuts, num_workers, tmp_path / "log.txt") == num_warnings
+
+
+@pytest.mark.parametrize(("cuts", "num_warnings"), [(list(Stream(60)), 1), (CutSet(Stream(60)), 0)])
+def test_a_list_is_read_whole_but_a_stream_of_another_class_may_know_its_worker(tmp_path, cuts, num_warnings):
+    assert num_reports(cuts, 2, tmp_path / "log.txt") == num_warnings
+
+
+def num_reports(cuts, num_workers: int, log: Path) -> int:
+    wrapped = IterableDatasetWrapper(Numbers(), stream(cuts, buffer_size=100, rank=0, world_size=1))
+    log_to_file = functools.partial(add_log_file, log)
+    list(DataLoader(wrapped, batch_size=None, num_workers=num_workers, worker_init_fn=log_to_file))
+    return log.read_text().count("2 workers each read the whole stream, so every cut occurs 2 times")
+
+
+def add_log_file(path: Path, worker: int) -> None:
+    logging.getLogger("ctcdro").addHandler(logging.FileHandler(path))
+
+
 def test_equal_shares_of_unequal_groups_come_from_repeated_streams():
     cuts = list(equally_long(3000))
     sizes = {"ces": 20, "pol": 200, "ron": 1000}
@@ -573,7 +599,7 @@ def test_a_state_of_other_options_is_refused(make):
 
 
 def test_a_state_of_other_cuts_is_refused():
-    with pytest.raises(ValueError, match=r"cuts was .* here it is"):
+    with pytest.raises(ValueError, match=r"data was .* here it is"):
         eager(list(Stream(600, seed=1))).load_state_dict(eager(list(Stream(600))).state_dict())
 
 
@@ -590,7 +616,7 @@ def test_another_stream_is_noticed_when_resuming(other):
 # The examples and the benchmark
 
 
-@pytest.mark.parametrize("module", [base, eager_module, stream_module])
+@pytest.mark.parametrize("module", [eager_module, stream_module])
 def test_examples_in_docstrings_hold(module):
     assert doctest.testmod(module).failed == 0
 

@@ -75,6 +75,12 @@ def test_totals_are_near_the_target(mean, num_utterances):
     assert matching.padding <= 1.15
 
 
+def test_matching_counts_totals_within_two_percent_and_padding():
+    batches = PackedBatches(np.array([0, 1, 2]), np.array([0, 2, 3]))
+    matching = Matching.of(batches, np.array([4.0, 6.0, 9.0]), batch_duration=10.0)
+    assert matching == Matching(num_batches=2, share_within=0.5, total_std=0.5, padding=21 / 19)
+
+
 def odd_corpora():
     rng = np.random.default_rng(0)
     return {

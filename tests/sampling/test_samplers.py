@@ -234,8 +234,9 @@ def test_resuming_anywhere_yields_the_rest(corpus, batch_duration, balance, epoc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rank": 0}, "`rank` and `world_size` go together"),
-        ({"rank": 2, "world_size": 2}, "`rank` must be from 0 to world_size - 1; got rank=2"),
+        ({"rank": 0}, "got rank=0, world_size=None"),
+        ({"world_size": 2}, "got rank=None, world_size=2"),
+        ({"rank": 2, "world_size": 2}, "`rank` must be from 0 to `world_size` - 1; got rank=2"),
         ({"seed": -1}, "`seed` must be a whole number, zero or more; got -1"),
     ],
 )

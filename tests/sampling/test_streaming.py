@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ctcdro.sampling.streaming import GroupBuffer, StreamBatches
+from ctcdro.sampling.streaming import StreamBatches, StreamPosition
 from ctcdro.sampling.subset_sum import choose
 
 TARGET = 50.0
@@ -29,8 +29,7 @@ def cuts(number, shares=(1, 1, 1), seed=0):
 
 
 def rounds(stream, buffer_size=600, seed=0):
-    groups = {name: GroupBuffer() for name in NAMES}
-    return StreamBatches(stream, groups, lambda cut: cut.group, TARGET, buffer_size, (seed, 0), None)
+    return StreamBatches(stream, NAMES, lambda cut: cut.group, TARGET, buffer_size, (seed, 0), StreamPosition())
 
 
 @pytest.mark.parametrize("shares", [(1, 1, 1), (100, 10, 1)])

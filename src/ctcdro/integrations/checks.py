@@ -9,19 +9,13 @@ from ..sampling.base import PlannedBatchSampler
 
 logger = logging.getLogger(__name__)
 
-# Nearly every batch of speech has a larger gradient, whether its losses are summed or averaged: see
-# benchmarks/clipping.py.
-LOW_LIMIT = 10.0
+LOW_LIMIT = 10.0  # nearly every batch of speech has a larger gradient: see benchmarks/clipping.py
 
 
 def warn_of_clipping(settings: object, num_groups: int, limit: str, batches_per_step: str) -> None:
     """Logs a warning if a step has too few batches for all groups and is clipped to a low norm.
 
-    Args:
-        settings: object of the toolkit that has the two options as attributes.
-        num_groups: number of groups.
-        limit: name of the option for the norm of the gradient; its value is None or 0 for no limit.
-        batches_per_step: name of the option for the number of batches that each process accumulates.
+    `limit` and `batches_per_step` name the options of the toolkit for the norm and for the batches of each process.
     """
     norm = getattr(settings, limit, None)
     _, world_size = rank_and_world_size()

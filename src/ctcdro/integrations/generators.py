@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from ..runtime.ranks import gather, rank_and_world_size
+from ..runtime.ranks import rank_and_world_size
 from ..sampling.base import PlannedBatchSampler
 
 logger = logging.getLogger(__name__)
@@ -42,16 +42,8 @@ def set_generator_state(state: dict[str, Any]) -> None:
         torch.cuda.set_rng_state(torch.tensor(state["cuda"], dtype=torch.uint8))
 
 
-def save_generators() -> list[dict[str, Any]]:
-    """The `generator_state` of all processes, in the order of ranks. Every process must call this."""
-    return gather([generator_state()])
-
-
 def restore_generators(states: list[dict[str, Any]]) -> None:
-    """Sets the generators of this process to what `save_generators` returned.
-
-    States of another number of processes are ignored, with a warning.
-    """
+    """Sets the generators of this process, from the `generator_state` of all; another number of them is ignored."""
     rank, world_size = rank_and_world_size()
     if len(states) == world_size:
         set_generator_state(states[rank])
@@ -63,10 +55,7 @@ def restore_generators(states: list[dict[str, Any]]) -> None:
 
 
 def seed_workers(loader: DataLoader, sampler: PlannedBatchSampler) -> None:
-    """Gives a loader its own generator, unless it has one, and seeds it for an epoch. Call it before each iteration.
-
-    The seeds of workers then depend on seed, epoch and rank only, and new iterators draw from no global generator.
-    """
+    """Gives a loader its own generator, unless it has one, and seeds it by seed, epoch and rank for an iteration."""
     if loader.generator is None:
         loader.generator = EpochGenerator()
     if isinstance(loader.generator, EpochGenerator):

@@ -4,14 +4,9 @@
     loader = ResumableLoader(DataLoader(corpus, batch_sampler=sampler, collate_fn=collate))
     lightning.Trainer(callbacks=[CTCDROCallback()]).fit(module, loader)
 
-Guarantees:
-
-* the criterion is a part of the module: Lightning saves its weights, moves them, and keeps them fixed in validation;
-* the batches are those of the sampler: Lightning does not shard a `ResumableLoader`, whatever its settings;
-* every epoch has different batches, and a checkpoint at any batch resumes with the next one, without loading finished
-  ones, also where worker processes have read ahead;
-* the callback saves and restores the random generators of every process, so dropout and SpecAugment continue exactly;
-* the weights are in the logger, as `weight/<group>`.
+The criterion is a part of the module: Lightning saves its weights, moves them, and keeps them fixed in validation. The
+batches are those of the sampler, which Lightning does not shard again. A checkpoint at any batch resumes with the next
+one, without loading finished ones, and with the same random numbers for dropout and SpecAugment.
 
 Works with `import lightning` and with `import pytorch_lightning`.
 """
@@ -27,9 +22,10 @@ from torch.utils.data import DataLoader
 
 from ..objectives.objective import Objective
 from ..runtime.extras import extra
+from ..runtime.ranks import gather
 from ..sampling.base import PlannedBatchSampler
 from .checks import check_ranks, warn_of_clipping
-from .generators import generator_state, restore_generators, save_generators, seed_workers, set_generator_state
+from .generators import generator_state, restore_generators, seed_workers, set_generator_state
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -37,8 +33,7 @@ except ModuleNotFoundError:
     with extra("lightning", "The Lightning integration"):
         from pytorch_lightning import Callback, LightningModule, Trainer
 
-CHECKPOINT_KEY = "ctcdro_loaders"
-GENERATORS_KEY = "ctcdro_generators"
+CHECKPOINT_KEY = "ctcdro"
 
 
 def _of_loader(name: str) -> property:
@@ -49,23 +44,8 @@ class ResumableLoader:
     """Wraps a `DataLoader` with a sampler of ctcdro, so that Lightning neither shards nor starts it too early.
 
     Lightning adds a `DistributedSampler` to every `DataLoader`, and requests its first batches before it sets the
-    epoch. This class is not a `DataLoader`, and plans and loads nothing before the first batch is requested.
-
-    A loader without a generator gets one. Otherwise each new iterator would draw from torch's global generator, and a
-    restart in the middle of an epoch would change the dropout of all later batches.
-
-    Args:
-        loader: a loader whose `batch_sampler` is a sampler of ctcdro, with any other options.
-
-    Example:
-        >>> from ctcdro import LengthMatchedBatchSampler
-        >>> sampler = LengthMatchedBatchSampler([4, 6, 5, 5], [0, 0, 1, 1], batch_duration=10)
-        >>> loader = ResumableLoader(DataLoader(["a", "b", "c", "d"], batch_sampler=sampler))
-        >>> batches = iter(loader)
-        >>> next(batches)
-        ['c', 'd']
-        >>> loader.state_dict()["sampler"]["position"]
-        1
+    epoch. This class is not a `DataLoader`, and plans and loads nothing before the first batch is requested. A loader
+    without a generator gets one, so that a restart does not change the dropout of later batches.
     """
 
     worker_init_fn = _of_loader("worker_init_fn")  # Lightning sets it, after `seed_everything(workers=True)`
@@ -74,40 +54,33 @@ class ResumableLoader:
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
         self.sampler = cast(PlannedBatchSampler, loader.batch_sampler)  # Lightning calls its `set_epoch`
-        self.before_loading: Callable[[], None] | None = None
-        """Called once, before the next iteration loads its first batch."""
-        self._num_taken = self._num_done = 0
+        self.before_loading: Callable[[], None] | None = None  # called once, before the next iteration loads a batch
+        self.num_taken = self.num_done = 0  # batches of the latest iteration
         self._epoch_of_taken = self.sampler.epoch
 
     def __len__(self) -> int:
-        """Batches in a whole epoch on this rank, also when it resumes in the middle of one."""
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Any]:
         # A generator: the loader and its workers start at the first batch, when epoch and position are known.
-        self._num_taken = self._num_done = 0
+        self.num_taken = self.num_done = 0
         self._epoch_of_taken = self.sampler.epoch
         seed_workers(self.loader, self.sampler)
         if self.before_loading is not None:
             self.before_loading()
             self.before_loading = None
         for batch in self.loader:
-            self._num_taken += 1
+            self.num_taken += 1
             yield batch
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the loop, however far ahead the workers are."""
-        num_taken = self._num_taken if self._epoch_of_taken == self.sampler.epoch else 0
+        num_taken = self.num_taken if self._epoch_of_taken == self.sampler.epoch else 0
         _, world_size = self.sampler.rank_and_world_size
         return {"sampler": self.sampler.state_dict(num_taken), "world_size": world_size}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resumes from `state`.
-
-        Raises:
-            ValueError: if the state belongs to other data or options, or was saved in the middle of an epoch by another
-                number of processes: Lightning counts the batches of one process, and would stop too early or too late.
-        """
+        # Lightning counts the batches of one process, and with another number would stop too early or too late.
         _, world_size = self.sampler.rank_and_world_size
         if state["world_size"] != world_size and 0 < state["sampler"]["position"] < self.sampler.num_batches:
             raise ValueError(
@@ -116,27 +89,17 @@ class ResumableLoader:
             )
         self.sampler.load_state_dict(state["sampler"])
 
-    def mark_done(self) -> None:
-        """Marks the latest batch as finished."""
-        self._num_done = self._num_taken
-
-    def give_back(self) -> None:
-        """Makes batches that are not marked as finished occur again after resuming."""
-        self._num_taken = self._num_done
-
 
 class CTCDROCallback(Callback):
-    """Logs the weights of the groups, resumes loaders and random generators, and checks the settings of the trainer.
+    """Logs `weight/<group>`, resumes loaders and random generators, and checks the settings of the trainer.
 
-    Weights are logged as `weight/<group>`, every `log_every_n_steps` of the trainer. With several objectives in a
-    module, the names are `weight/<attribute>/<group>`.
+    With several objectives in a module, weights are logged as `weight/<attribute>/<group>`.
     """
 
     def __init__(self) -> None:
         self._objectives: dict[str, Objective] = {}
         self._loaders: list[ResumableLoader] = []
-        self._states_to_load: list[dict[str, Any]] = []
-        self._generators_to_load: list[dict[str, Any]] = []
+        self._to_load: dict[str, Any] = {}
         self._generators_after_batch: dict[str, Any] | None = None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -154,16 +117,15 @@ class CTCDROCallback(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._loaders = _resumable_loaders(trainer)
         # Lightning loads the states of loaders as well, but not after a call of `trainer.estimated_stepping_batches`.
-        if self._states_to_load:
-            for loader, state in zip(self._loaders, self._states_to_load, strict=True):
+        if self._to_load:
+            for loader, state in zip(self._loaders, self._to_load["loaders"], strict=True):
                 loader.load_state_dict(state)
-        if self._generators_to_load:
-            restore_generators(self._generators_to_load)
+            restore_generators(self._to_load["generators"])
             if self._loaders:
                 # Lightning may still create an iterator over the validation data, which draws a number.
                 self._loaders[0].before_loading = partial(set_generator_state, generator_state())
         self._generators_after_batch = generator_state()
-        self._states_to_load, self._generators_to_load = [], []
+        self._to_load = {}
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._loaders = _resumable_loaders(trainer)  # they change with `reload_dataloaders_every_n_epochs`
@@ -172,7 +134,7 @@ class CTCDROCallback(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         for loader in self._loaders:
-            loader.mark_done()
+            loader.num_done = loader.num_taken
         self._generators_after_batch = generator_state()
         # Lightning drops values logged at other steps, after tens of milliseconds of work for a hundred groups.
         if not trainer.log_every_n_steps or trainer.global_step % trainer.log_every_n_steps:
@@ -191,20 +153,18 @@ class CTCDROCallback(Callback):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         # Lightning does not count the batch either. `OnExceptionCheckpoint` runs later: checkpoint callbacks are last.
         for loader in self._loaders:
-            loader.give_back()
+            loader.num_taken = loader.num_done
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        checkpoint[CHECKPOINT_KEY] = [loader.state_dict() for loader in self._loaders]
-        checkpoint[GENERATORS_KEY] = save_generators()
+        loaders = [loader.state_dict() for loader in self._loaders]
+        checkpoint[CHECKPOINT_KEY] = {"loaders": loaders, "generators": gather([generator_state()])}
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         if trainer.training:  # not for `trainer.test(ckpt_path=…)`
-            self._states_to_load = checkpoint.get(CHECKPOINT_KEY, [])
-            self._generators_to_load = checkpoint.get(GENERATORS_KEY, [])
+            self._to_load = checkpoint.get(CHECKPOINT_KEY, {})
 
 
 def _resumable_loaders(trainer: Trainer) -> list[ResumableLoader]:
-    """The checked loaders of the training data."""
     leaves = tree_leaves(trainer.train_dataloader)  # from nested dictionaries and lists
     for loader in leaves:
         if isinstance(getattr(loader, "batch_sampler", None), PlannedBatchSampler):

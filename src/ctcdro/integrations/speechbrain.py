@@ -1,12 +1,8 @@
 """SpeechBrain: the robust loss in a `Brain`, length-matched batches in its loader, both in its checkpoints.
 
-Guarantees:
-
-* only the training stage changes the weights;
-* loss, sampler and random generators are in every checkpoint of the brain. One saved in the middle of an epoch
-  resumes exactly, also with dropout, and loads no audio of finished batches;
-* with `AtomicCheckpointer`, a kill at any moment leaves only complete checkpoints;
-* on several processes only the sampler shards the batches, and all processes hold the same weights.
+Only the training stage changes the weights. Loss, sampler and random generators are in every checkpoint of the brain;
+one saved in the middle of an epoch resumes exactly, also with dropout, and loads no audio of finished batches. On
+several processes only the sampler shards the batches, and all processes hold the same weights.
 """
 
 from __future__ import annotations
@@ -25,28 +21,23 @@ from torch import Tensor
 from ..objectives.ctc import Normalization, ctc_losses
 from ..objectives.objective import Objective
 from ..runtime.extras import extra
+from ..runtime.ranks import gather
 from ..sampling.packed_batches import Seconds
 from ..sampling.samplers import LengthMatchedBatchSampler
 from .checks import warn_of_clipping
-from .generators import restore_generators, save_generators, seed_workers
+from .generators import generator_state, restore_generators, seed_workers
 
 with extra("speechbrain", "The SpeechBrain integration"):
     from speechbrain import Brain, Stage
     from speechbrain.dataio.batch import PaddedBatch
     from speechbrain.dataio.dataloader import SaveableDataLoader
     from speechbrain.dataio.dataset import DynamicItemDataset
-    from speechbrain.utils.checkpoints import (
-        Checkpoint,
-        Checkpointer,
-        mark_as_loader,
-        mark_as_saver,
-        register_checkpoint_hooks,
-    )
+    from speechbrain.utils import checkpoints
+    from speechbrain.utils.checkpoints import Checkpoint, Checkpointer
     from speechbrain.utils.distributed import ddp_barrier, if_main_process
 
 
 def group_names(dataset: DynamicItemDataset, group_key: str) -> list[str]:
-    """The groups of a dataset, sorted."""
     return sorted(set(_column(dataset, "group_key", group_key)))
 
 
@@ -59,19 +50,7 @@ class RobustCTCLoss(torch.nn.Module):
 
     Args:
         objective: `ctcdro.ctc_dro(…)` or another, with its `group_names`.
-        blank_index: the blank label of CTC.
         normalization, num_language_tokens: as for `ctcdro.CTCDROLoss`.
-
-    Example:
-        >>> from ctcdro import ctc_dro
-        >>> names = ["ces", "tam"]
-        >>> loss = RobustCTCLoss(ctc_dro(2, step_size=1e-3, smoothing=0.5, group_names=names), blank_index=0)
-        >>> log_probs = torch.zeros(2, 50, 20).log_softmax(-1)  # (utterances, frames, labels)
-        >>> tokens, wav_lens, token_lens = torch.ones(2, 10), torch.tensor([1.0, 0.8]), torch.tensor([0.5, 1.0])
-        >>> loss(log_probs, tokens.int(), wav_lens, token_lens, ["tam", "tam"], Stage.TRAIN).shape
-        torch.Size([])
-        >>> loss.stats()
-        {'weight/ces': 0.5, 'weight/tam': 0.5, 'num_skipped': 0}
     """
 
     def __init__(
@@ -109,8 +88,7 @@ class RobustCTCLoss(torch.nn.Module):
         Args:
             log_probs: (B, T, C) log probabilities, for example from `log_softmax`.
             targets: (B, S) padded labels.
-            input_lens: (B,) frames of each utterance, relative to T.
-            target_lens: (B,) labels of each utterance, relative to S.
+            input_lens, target_lens: (B,) frames and labels of each utterance, relative to T and S.
             groups: (B,) the group name of each utterance, as in a `PaddedBatch`.
             stage: the argument of `compute_objectives`.
         """
@@ -123,51 +101,47 @@ class RobustCTCLoss(torch.nn.Module):
         return self.objective(losses, groups, (num_labels - self.num_language_tokens).clamp(min=0))
 
 
-@partial(register_checkpoint_hooks, save_on_main_only=False)
+@partial(checkpoints.register_checkpoint_hooks, save_on_main_only=False)
 class PlannedDataLoader(SaveableDataLoader):
     """A `SaveableDataLoader` that saves the state of its batch sampler, a sampler of ctcdro, and all random generators.
 
     Its parent saves the number of batches, and skips as many when resuming. The sampler resumes there at no cost, with
-    any number of processes, and rejects a state of other data or options. A loader without a generator gets one, so its
-    iterators draw nothing from torch's global generator.
+    any number of processes. A loader without a generator gets one, as in `generators`.
     """
 
     def __iter__(self) -> Any:
         seed_workers(self, self.batch_sampler)
         return super().__iter__()
 
-    @mark_as_saver  # type: ignore[untyped-decorator]
+    @checkpoints.mark_as_saver  # type: ignore[untyped-decorator]
     def _save(self, path: Path) -> None:
         # Batches that the loop has received: workers request batches from the sampler ahead of time.
         num_taken = None if self._speechbrain_iterator is None else self._speechbrain_iterator._num_yielded
-        state = {"sampler": self.batch_sampler.state_dict(num_taken), "generators": save_generators()}
+        state = {"sampler": self.batch_sampler.state_dict(num_taken), "generators": gather([generator_state()])}
         if if_main_process():
             Path(path).write_text(json.dumps(state), encoding="utf-8")
 
-    @mark_as_loader  # type: ignore[untyped-decorator]
+    @checkpoints.mark_as_loader  # type: ignore[untyped-decorator]
     def _load(self, path: Path, end_of_epoch: bool) -> None:
         if self._speechbrain_iterator is not None:
             return  # as its parent does: the best checkpoint is loaded to be evaluated
         state = json.loads(Path(path).read_text(encoding="utf-8"))
-        is_ours = isinstance(state, dict)
-        if is_ours:
+        if isinstance(state, dict):
             restore_generators(state["generators"])
-        if end_of_epoch:
-            return
-        if not is_ours:
+            if not end_of_epoch:
+                self.batch_sampler.load_state_dict(state["sampler"])
+        elif not end_of_epoch:
             raise ValueError(
                 f"{path} was saved by a loader with other batches, after {state} of them; batches would be missed or "
                 "repeated. Resume from a checkpoint at the end of an epoch."
             )
-        self.batch_sampler.load_state_dict(state["sampler"])
 
 
 class AtomicCheckpointer(Checkpointer):
     """A `Checkpointer` whose checkpoints are complete or absent, whenever the process is killed.
 
-    SpeechBrain writes the files of a checkpoint one by one into its final folder. A kill in between leaves a folder
-    that the next start takes for the latest checkpoint and cannot load. This class writes to a folder that SpeechBrain
-    does not recognize as a checkpoint, and renames it when it is complete.
+    SpeechBrain writes file by file into the final folder, and would resume from a part of them. This class writes to a
+    folder that SpeechBrain does not recognize as a checkpoint, and renames it when it is complete.
     """
 
     def save_checkpoint(self, *args: Any, **kwargs: Any) -> Checkpoint | None:
@@ -214,7 +188,6 @@ def train_loader(
     loss to its device. A brain uses a loader as it is, and does not shard its batches again.
 
     Args:
-        brain: the brain to fit.
         dataset: the training data, with group and duration in its annotation, so that no audio is read.
         loss: its groups are those of the dataset.
         group_key, duration_key: keys of the annotation for the group name and the seconds of an utterance.
@@ -229,14 +202,9 @@ def train_loader(
             f"`dataset` has the groups {', '.join(names)}, but `loss` {', '.join(number_of)}; weights would go to the "
             "wrong groups, or never change. Create its objective with `group_names(dataset, group_key)`."
         )
-    sampler = LengthMatchedBatchSampler(
-        durations=_column(dataset, "duration_key", duration_key),
-        groups=[number_of[name] for name in _column(dataset, "group_key", group_key)],
-        batch_duration=batch_duration,
-        balance=balance,
-        seed=seed,
-        group_names=list(number_of),
-    )
+    durations = _column(dataset, "duration_key", duration_key)
+    groups = [number_of[name] for name in _column(dataset, "group_key", group_key)]
+    sampler = LengthMatchedBatchSampler(durations, groups, batch_duration, balance, seed, group_names=list(number_of))
     warn_of_clipping(brain, len(names), limit="max_grad_norm", batches_per_step="grad_accumulation_factor")
     loader = PlannedDataLoader(dataset, batch_sampler=sampler, **{"collate_fn": PaddedBatch, **loader_kwargs})
     brain.train_sampler = sampler

@@ -30,25 +30,23 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
     Args:
         data: arrays that the plan depends on. A state that was saved with other data is rejected.
         options: settings that the plan depends on, likewise; one of them is `seed`.
-        rank, world_size: this process and the number of processes; by default those of `torch.distributed`.
+        rank, world_size: by default those of `torch.distributed`.
     """
 
     def __init__(
         self, data: Sequence[npt.NDArray], options: dict[str, float], rank: int | None, world_size: int | None
     ) -> None:
-        if (rank is None) != (world_size is None):
-            raise ValueError(f"`rank` and `world_size` go together; got rank={rank}, world_size={world_size}.")
-        if rank is not None and world_size is not None and not 0 <= rank < world_size:
-            raise ValueError(f"`rank` must be from 0 to world_size - 1; got rank={rank}, world_size={world_size}.")
+        ranks = None if rank is None or world_size is None else (int(rank), int(world_size))
+        if (rank, world_size) != (None, None) and (ranks is None or not 0 <= ranks[0] < ranks[1]):
+            raise ValueError(f"`rank` must be from 0 to `world_size` - 1; got rank={rank}, world_size={world_size}.")
         if not is_whole_number(options["seed"]) or options["seed"] < 0:
             raise ValueError(f"`seed` must be a whole number, zero or more; got {options['seed']!r}.")
         self.epoch = 0
         self.seed = options["seed"] = int(options["seed"])
         self._data = data
         self._options = options
-        self._rank_and_world_size = None if rank is None or world_size is None else (int(rank), int(world_size))
-        self._start = 0
-        self._num_taken = 0
+        self._rank_and_world_size = ranks
+        self._start = self._num_taken = 0
         self._resume_at: int | None = None
         self._has_finished = False  # the epoch, since it was set
         self._has_warned = False
@@ -64,9 +62,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
 
     @property
     def rank_and_world_size(self) -> tuple[int, int]:
-        if self._rank_and_world_size is not None:
-            return self._rank_and_world_size
-        return rank_and_world_size()
+        return self._rank_and_world_size or rank_and_world_size()
 
     def __len__(self) -> int:
         """Batches in a whole epoch on this rank, also when iteration resumes in the middle of one."""
@@ -74,7 +70,12 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         return len(shard(self.num_batches, rank, world_size))
 
     def __iter__(self) -> Iterator[list[int]]:
-        self._warn_of_repeated_epoch()
+        if self._has_finished and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                f"The sampler starts epoch {self.epoch} again, with the same batches. Call `set_epoch(epoch)` before "
+                f"each epoch. To repeat an epoch on purpose, call `set_epoch({self.epoch})` first."
+            )
         rank, world_size = self.rank_and_world_size
         plan = self.plan(self.epoch)
         self._start, self._resume_at = self._resume_at or 0, None
@@ -84,14 +85,6 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             self._num_taken += 1
             self._has_finished = number == numbers[-1]  # a loop that counts its batches never requests one more
             yield plan[number % len(plan)]
-
-    def _warn_of_repeated_epoch(self) -> None:
-        if self._has_finished and not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                f"The sampler starts epoch {self.epoch} again, with the same batches. Call `set_epoch(epoch)` before "
-                f"each epoch. To repeat an epoch on purpose, call `set_epoch({self.epoch})` first."
-            )
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next iteration, as for `torch.utils.data.DistributedSampler`.
@@ -108,55 +101,35 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
     def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
         """The state for `load_state_dict`, which may use another number of ranks.
 
-        Args:
-            num_taken: number of finished batches of the latest iteration, counted from where that iteration began. By
-                default, those handed out. A `DataLoader` with worker processes requests batches ahead of time, so pass
-                the number that the loop has finished.
+        A `DataLoader` with worker processes requests batches ahead of time. With one, pass `num_taken`, the number of
+        batches that the loop has finished since it began to iterate.
         """
         position = self._resume_at
         if position is None:
             _, world_size = self.rank_and_world_size
             position = self._start + world_size * (self._num_taken if num_taken is None else num_taken)
-        return {
-            "sampler": type(self).__name__,
-            "epoch": self.epoch,
-            "position": position,
-            "data": self._fingerprint,
-            "options": dict(self._options),
-        }
+        return {"epoch": self.epoch, "position": position, "settings": dict(self._settings)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resumes from `state`: the next iteration yields the rest of its epoch.
-
-        Raises:
-            ValueError: if the state belongs to other data or options, since batches would be missed or come twice.
-        """
-        if not {"data", "options"} <= state.keys() or not all(
-            is_whole_number(state.get(name)) and state[name] >= 0 for name in ("epoch", "position")
-        ):
+        """Resumes from `state`: the next iteration yields the rest of its epoch. Other data or options are rejected."""
+        numbers = [state.get(name, -1) for name in ("epoch", "position")]
+        if "settings" not in state or not all(is_whole_number(number) and number >= 0 for number in numbers):
             raise ValueError(f"`state` must come from a sampler's `state_dict()`; got {state}.")
-        here = {"sampler": type(self).__name__, "data": self._fingerprint, **self._options}
-        saved = {"sampler": state.get("sampler"), "data": state["data"], **state["options"]}
-        check_same_settings(here, saved, "data")
-        self.epoch = int(state["epoch"])
-        self._resume_at = int(state["position"])
+        check_same_settings(self._settings, state["settings"], "data")
+        self.epoch, self._resume_at = map(int, numbers)
         self._has_finished = False
 
     @cached_property
-    def _fingerprint(self) -> str:
+    def _settings(self) -> dict[str, Any]:
         digest = hashlib.blake2b(digest_size=4)
         for column in self._data:
             digest.update(np.ascontiguousarray(column).tobytes())
-        return f"{digest.hexdigest()} ({len(self._data[0]):,} utterances)"
+        fingerprint = f"{digest.hexdigest()} ({len(self._data[0]):,} utterances)"
+        return {"sampler": type(self).__name__, "data": fingerprint, **self._options}
 
 
 def check_same_settings(here: dict[str, Any], saved: dict[str, Any], data: str) -> None:
-    """Rejects a state if what its batches depend on has changed.
-
-    Args:
-        here, saved: values by name.
-        data: what the batches consist of.
-    """
+    """Rejects a state if the settings that its batches depend on have changed; `data` names what batches consist of."""
     differing = [
         f"{name} was {saved.get(name)}, here it is {here.get(name)}"
         for name in sorted(here | saved)
@@ -173,10 +146,6 @@ def shard(num_batches: int, rank: int, world_size: int, start: int = 0) -> range
     """Batches of one rank from `start` on: every `world_size`-th. The last turn is filled by continuing past the end.
 
     A number past the end stands for the one `num_batches` below it, so that all ranks get equally many batches.
-
-    Example:
-        >>> [list(shard(5, rank, 2)) for rank in (0, 1)]
-        [[0, 2, 4], [1, 3, 5]]
     """
     num_turns = -(-max(0, num_batches - start) // world_size)
     return range(start + rank, start + rank + num_turns * world_size, world_size)

@@ -16,13 +16,7 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PackedBatches:
-    """Batches of utterance numbers, end to end in one array: as lists of lists, millions of them would fill the memory.
-
-    Example:
-        >>> batches = PackedBatches(indices=np.array([4, 2, 7]), offsets=np.array([0, 2, 3]))
-        >>> list(batches)
-        [[4, 2], [7]]
-    """
+    """Batches of utterance numbers, end to end in one array: millions of lists would fill the memory."""
 
     indices: Indices
     offsets: Indices
@@ -42,7 +36,6 @@ class PackedBatches:
         return np.diff(self.offsets)
 
     def take(self, order: Indices) -> PackedBatches:
-        """The batches of these numbers, in this order."""
         sizes = self.sizes[order]
         offsets = running_total(sizes)
         source = np.arange(offsets[-1]) + np.repeat(self.offsets[order] - offsets[:-1], sizes)
@@ -50,7 +43,6 @@ class PackedBatches:
 
     @staticmethod
     def join(parts: Sequence[PackedBatches]) -> PackedBatches:
-        """All batches of all parts, one after the other."""
         return PackedBatches(
             np.concatenate([part.indices for part in parts]),
             running_total(np.concatenate([part.sizes for part in parts])),
@@ -63,19 +55,12 @@ class PackedBatches:
 
 @dataclass(frozen=True)
 class Matching:
-    """How well batches keep to their target.
-
-    Example:
-        >>> batches = PackedBatches(np.array([0, 1, 2]), np.array([0, 2, 3]))
-        >>> Matching.of(batches, np.array([4.0, 6.0, 9.0]), batch_duration=10.0)
-        Matching(num_batches=2, share_within=0.5, total_std=0.5, padding=1.105...)
-    """
+    """How well batches keep to their target."""
 
     num_batches: int
     share_within: float
     """Share of the batches whose total is within 2 % of the target."""
     total_std: Seconds
-    """Standard deviation of the totals."""
     padding: float
     """Seconds in a padded batch divided by seconds of speech in it, over all batches."""
 

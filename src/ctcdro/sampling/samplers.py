@@ -1,43 +1,33 @@
 """Batch samplers: which utterances form each batch, and in which order the batches come.
 
-* `LengthMatchedBatchSampler`: batches of one group and of one total duration, the sampler of CTC-DRO and of the paper's
-  baseline;
-* `SimilarLengthBatchSampler`: a fixed number of utterances of similar length, groups mixed, as in the authors' group
-  DRO runs;
-* `GroupUniformBatchSampler`: a fixed number of utterances, each from a group drawn at random, the sampler of the
-  original group DRO.
-
-Guarantees: the plan of an epoch is a pure function of (data, options, seed, epoch); ranks take the batches of that plan
-in turns and get equally many; the state is (epoch, position), so resuming costs nothing; audio is never read.
-
-A sampler shards itself. Stop your toolkit from sharding it again.
+`base` has the guarantees of all samplers. A sampler shards itself: stop your toolkit from sharding it again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ..runtime.arguments import is_number, is_whole_number
 from .base import PlannedBatchSampler
-from .input_checks import Numbers, check_durations, check_groups
 from .packed_batches import Durations, Indices, Matching, PackedBatches, Seconds
 from .packing import Packer
 
 logger = logging.getLogger(__name__)
+
+Numbers: TypeAlias = npt.ArrayLike | Sequence[float]
 
 # The audio of a small group may make no whole number of batches: 1.4 of them are one too long or two too short. Where
 # totals would be off by more than this, and utterances need not come exactly once, several copies are packed at a time.
 TOLERANCE = 0.05
 MAX_COPIES = 50
 
-# A group that would be repeated more often than this in one batch is a mistake, most likely of units.
-MAX_REPEATS = 1000
-
-# Groups that a warning names; of more, only the number is reported.
-MAX_NAMED = 5
+MAX_REPEATS = 1000  # a group that would be repeated more often in one batch is a mistake, most likely of units
+MAX_NAMED = 5  # groups that a warning names; of more, only the number is reported
 
 _ASK_UNITS = " Are durations and `batch_duration` both in seconds?"
 
@@ -48,9 +38,8 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
     Each group has an endless stream of passes over its utterances, packed differently in every pass, and an epoch is
     the next stretch of all streams. Groups take turns: with `balance=0` every round of as many batches as there are
     groups has each group once, in random order, so that CTC-DRO can update its weights every round. With other shares,
-    the batches of a group are spread evenly.
-
-    The authors' sampler packs once for all epochs, first-fit decreasing, and does not order groups.
+    the batches of a group are spread evenly. The authors' sampler packs once for all epochs, first-fit decreasing, and
+    does not order groups.
 
     Args:
         durations: (n,) seconds of each utterance.
@@ -59,8 +48,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         balance: exponent of a group's share of the batches. 0 gives every group the same share; 1 gives shares in
             proportion to the audio, and every utterance comes exactly once per epoch; between them lies the usual
             temperature sampling.
-        seed: seed of the shuffling.
-        rank, world_size: this process and the number of processes; by default those of `torch.distributed`.
+        rank, world_size: by default those of `torch.distributed`.
         group_names: the name of each group, in the order of their numbers, for warnings and errors.
 
     An epoch has as many batches as one pass over all the audio needs, rounded to equal shares. An utterance longer than
@@ -84,12 +72,12 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         world_size: int | None = None,
         group_names: Sequence[str] | None = None,
     ) -> None:
-        self.durations = check_durations(durations)
-        self.groups = check_groups(groups, len(self.durations))
-        if group_names is not None and len(group_names) != self.groups.max() + 1:
+        self.durations = _check_durations(durations)
+        self.groups = _check_groups(groups, len(self.durations))
+        num_groups = self.groups.max() + 1
+        if group_names is not None and len(group_names) != num_groups:
             raise ValueError(
-                f"`group_names` must have one name for each of the {self.groups.max() + 1:,} groups; got "
-                f"{len(group_names):,}."
+                f"`group_names` must have one name for each of the {num_groups:,} groups; got {len(group_names):,}."
             )
         self.group_names = None if group_names is None else list(group_names)
         if not (is_number(batch_duration) and 0 < batch_duration < np.inf):
@@ -102,7 +90,6 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         self._set_up_groups(balance)
 
     def _set_up_groups(self, balance: float) -> None:
-        """Makes a packer for each group, and decides how many batches each has in an epoch."""
         by_group = np.argsort(self.groups, kind="stable")
         members = np.split(by_group, np.cumsum(np.bincount(self.groups))[:-1])
         audio = np.array([self.durations[indices].sum() for indices in members])
@@ -196,22 +183,12 @@ class SimilarLengthBatchSampler(FixedSizeBatchSampler):
 
     The authors' group DRO runs use it, with batches of 4. Here lengths are also blurred by a few percent, so that
     batches are not the same in every epoch.
-
-    Example:
-        >>> sampler = SimilarLengthBatchSampler([1.0, 9.0, 9.5, 1.1], batch_size=2)
-        >>> sorted(sorted(batch) for batch in sampler)
-        [[0, 3], [1, 2]]
     """
 
     def __init__(
-        self,
-        durations: Numbers,
-        batch_size: int,
-        seed: int = 0,
-        rank: int | None = None,
-        world_size: int | None = None,
+        self, durations: Numbers, batch_size: int, seed: int = 0, rank: int | None = None, world_size: int | None = None
     ) -> None:
-        self.durations = check_durations(durations)
+        self.durations = _check_durations(durations)
         super().__init__(self.durations, batch_size, seed, rank, world_size)
 
     def plan(self, epoch: int) -> PackedBatches:
@@ -225,22 +202,12 @@ class GroupUniformBatchSampler(FixedSizeBatchSampler):
     """Batches of `batch_size` utterances drawn with replacement: a random group, then a random utterance of it.
 
     This is the sampler of the original group DRO (Sagawa et al., 2020). An epoch draws as many utterances as there are.
-
-    Example:
-        >>> sampler = GroupUniformBatchSampler([0, 0, 0, 0, 0, 1], batch_size=3)
-        >>> [len(batch) for batch in sampler]
-        [3, 3]
     """
 
     def __init__(
-        self,
-        groups: Numbers,
-        batch_size: int,
-        seed: int = 0,
-        rank: int | None = None,
-        world_size: int | None = None,
+        self, groups: Numbers, batch_size: int, seed: int = 0, rank: int | None = None, world_size: int | None = None
     ) -> None:
-        self.groups = check_groups(groups)
+        self.groups = _check_groups(groups)
         super().__init__(self.groups, batch_size, seed, rank, world_size)
         self._by_group = np.argsort(self.groups, kind="stable")
         self._sizes = np.bincount(self.groups)
@@ -254,21 +221,10 @@ class GroupUniformBatchSampler(FixedSizeBatchSampler):
 
 
 def order(num_batches_of: Indices, rng: np.random.Generator) -> Indices:
-    """Interleaves the batches of all groups evenly, keeping the order within each group.
+    """Interleaves the batches of all groups evenly; batches of group 0 are numbered first, then those of group 1.
 
     An epoch is the time from 0 to 1. A group with n batches has one in each n-th of it, at a random moment. Groups with
     equally many batches therefore come in rounds, each round with every group once.
-
-    Args:
-        num_batches_of: (G,) how many batches each group has.
-
-    Returns:
-        Numbers of the batches in their order of appearance, where those of group 0 are numbered first, then those of
-        group 1, ….
-
-    Example:
-        >>> order(np.array([2, 2, 2]), np.random.default_rng(0)) // 2
-        array([1, 0, 2, 1, 0, 2])
     """
     moments = [(np.arange(num) + rng.random(num)) / num for num in num_batches_of]
     return np.argsort(np.concatenate(moments), kind="stable")
@@ -280,3 +236,44 @@ def _num_copies(audio: Seconds, batch_duration: Seconds) -> int:
     num_batches = np.arange(fewest, fewest + MAX_COPIES) * audio / batch_duration
     errors = np.abs(num_batches / np.maximum(1, np.rint(num_batches)) - 1)
     return fewest + int(np.argmax(errors <= max(TOLERANCE, errors.min())))
+
+
+def _check_durations(durations: Numbers) -> Durations:
+    array = _as_array("durations", durations)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"`durations` must be numbers of seconds; got {array.dtype}.")
+    array = array.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
+    if len(wrong):
+        raise ValueError(
+            f"`durations` must be positive seconds; utterance {wrong[0]} has {array[wrong[0]]:g} "
+            f"({len(wrong)} such in all). Remove these utterances, or fix their durations."
+        )
+    return array
+
+
+def _check_groups(groups: Numbers, num_utterances: int | None = None) -> Indices:
+    array = _as_array("groups", groups)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"`groups` must be whole numbers, the group of each utterance; got {array.dtype}. "
+            "`Manifest.groups()` numbers names."
+        )
+    if num_utterances not in (None, len(array)):
+        raise ValueError(f"`groups` has {len(array):,} entries, `durations` {num_utterances:,}; both are needed.")
+    if array.min() < 0:
+        raise ValueError(f"`groups` must be numbered from 0; utterance {array.argmin()} has {array.min()}.")
+    empty = np.setdiff1d(np.arange(min(array.max(), len(array)) + 1), array)
+    if len(empty):
+        raise ValueError(
+            f"`groups` has no utterance of group {empty[0]} (numbers go up to {array.max()}); weights would never be "
+            "updated. Number the groups that have utterances from 0 on."
+        )
+    return array.astype(np.int64)
+
+
+def _as_array(name: str, values: Numbers) -> npt.NDArray:
+    array = np.asarray(values)
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(f"`{name}` must have one entry for each of one or more utterances; got shape {array.shape}.")
+    return array

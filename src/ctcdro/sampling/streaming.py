@@ -12,6 +12,7 @@ import random
 import zlib
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -24,8 +25,6 @@ logger = logging.getLogger(__name__)
 
 
 class Cut(Protocol):
-    """A piece of a recording."""
-
     @property
     def id(self) -> str: ...
 
@@ -37,9 +36,7 @@ GroupOf: TypeAlias = Callable[[Cut], str]
 
 # A group yields a batch when the buffer has this many of its batches: to match, one is chosen among several.
 MIN_CHOICE = 3
-
-# A batch is chosen among cuts for this many batches.
-HAND = 20
+HAND = 20  # a batch is chosen among cuts for this many batches
 
 # Groups whose shares of the stream differ by less than this factor have equally many turns.
 ALIKE = 1.25
@@ -69,41 +66,24 @@ class BufferedCut(NamedTuple):
     cut: Cut
 
 
+@dataclass
 class StreamBatches:
-    """The batches of one pass over a stream.
+    """The batches of one pass over a stream. Groups take turns, and the buffer is filled again after each batch."""
 
-    The buffer is filled before the first batch and after each batch, so that reading is spread evenly. Groups take
-    turns.
+    cuts: Iterator[Cut]
+    group_names: Sequence[str]
+    group_of: GroupOf
+    batch_duration: Seconds
+    buffer_size: int
+    seed: Sequence[int]
+    expected: StreamPosition
+    """Position of the pass that resumes here; the stream must have the same cuts up to it."""
 
-    Args:
-        cuts: the stream.
-        groups: an empty buffer for each group, by name.
-        group_of: returns the group name of a cut.
-        batch_duration: target in seconds.
-        buffer_size: number of cuts that are held at most.
-        seed: numbers that the random choices depend on.
-        expected: position of the pass that resumes here; the stream must have the same cuts up to it.
-    """
-
-    def __init__(
-        self,
-        cuts: Iterator[Cut],
-        groups: dict[str, GroupBuffer],
-        group_of: GroupOf,
-        batch_duration: Seconds,
-        buffer_size: int,
-        seed: Sequence[int],
-        expected: StreamPosition | None,
-    ) -> None:
+    def __post_init__(self) -> None:
         self.read = StreamPosition()
-        self._cuts = cuts
-        self._groups = groups
-        self._group_of = group_of
-        self._batch_duration = batch_duration
-        self._buffer_size = buffer_size
-        self._rng = random.Random(repr(seed))  # for single numbers several times as fast as that of numpy
-        self._packing_rng = np.random.default_rng(seed)
-        self._expected = expected
+        self._groups = {name: GroupBuffer() for name in self.group_names}
+        self._rng = random.Random(repr(self.seed))  # for single numbers several times as fast as that of numpy
+        self._packing_rng = np.random.default_rng(self.seed)
         self._num_held = 0
         self._has_ended = False
         self._now = 0.0  # in rounds
@@ -113,22 +93,22 @@ class StreamBatches:
         self._fill()
         while self._num_held:
             for group in self._next_round():
-                batch = group.take(self._batch_duration, self._rng)
+                batch = group.take(self.batch_duration, self._rng)
                 self._num_held -= len(batch)
                 yield batch
                 self._fill()
 
     def _fill(self) -> None:
-        while self._num_held < self._buffer_size and not self._has_ended:
-            cut = next(self._cuts, None)
+        while self._num_held < self.buffer_size and not self._has_ended:
+            cut = next(self.cuts, None)
             if cut is None:
                 self._end()
                 return
             self._check_and_count(cut)
-            group = self._groups[known_group(self._group_of(cut), cut, self._groups)]
+            group = self._groups[known_group(self.group_of(cut), cut, self._groups)]
             group.add(BufferedCut(cut.duration, self.read.num_cuts, cut))
             self._num_held += 1
-            if self.read.num_cuts % self._buffer_size == 0:
+            if self.read.num_cuts % self.buffer_size == 0:
                 for each in self._groups.values():
                     each.recent /= 2  # so that shares are those of what was read lately
 
@@ -136,23 +116,23 @@ class StreamBatches:
         if not cut.duration > 0:
             raise ValueError(f"`cuts`: cut {cut.id!r} has a duration of {cut.duration} s. Exclude it with `filter`.")
         self.read = StreamPosition(self.read.num_cuts + 1, zlib.crc32(cut.id.encode(), self.read.checksum))
-        if self._expected is not None and self.read.num_cuts == self._expected.num_cuts != 0:
-            self._check_same(self._expected)
+        if self.read.num_cuts == self.expected.num_cuts:
+            self._check_same()
 
-    def _check_same(self, expected: StreamPosition) -> None:
-        if self.read != expected:
+    def _check_same(self) -> None:
+        if self.read != self.expected:
             raise ValueError(
-                f"`cuts`: the first {expected.num_cuts:,} cuts of this stream are not those that were read when "
+                f"`cuts`: the first {self.expected.num_cuts:,} cuts of this stream are not those that were read when "
                 "the state was saved, so some would be missed or come twice. Use the same stream, in the same order; "
                 "a lazy `shuffle` needs its own `rng`, created in each run."
             )
 
     def _end(self) -> None:
         self._has_ended = True
-        if self._expected is not None and self.read.num_cuts < self._expected.num_cuts:
-            self._check_same(self._expected)
+        if self.read.num_cuts < self.expected.num_cuts:
+            self._check_same()
         for group in self._groups.values():
-            group.pack(self._batch_duration, self._packing_rng)
+            group.pack(self.batch_duration, self._packing_rng)
         absent = [name for name, group in self._groups.items() if not group.was_seen]
         if absent and self.read.num_cuts:
             logger.warning(
@@ -161,13 +141,20 @@ class StreamBatches:
             )
 
     def _next_round(self) -> list[GroupBuffer]:
-        ready = [group for group in self._groups.values() if group.is_ready(self._batch_duration)]
+        ready = [group for group in self._groups.values() if group.is_ready(self.batch_duration)]
         if not ready:
-            fullest = max(self._groups.values(), key=lambda group: group.seconds)
-            self._warn_of_small_buffer()
-            return [fullest]
+            if not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    f"`buffer_size` of {self.buffer_size:,} cuts does not hold {MIN_CHOICE} batches of any group, so "
+                    f"batches may be far from {self.batch_duration:g} s. Raise it, and check that durations and "
+                    "`batch_duration` are both in seconds."
+                )
+            return [max(self._groups.values(), key=lambda group: group.seconds)]
         most = max(group.recent for group in self._groups.values())
-        next_turns = [group.latest_turn + _period(most / group.recent) for group in ready]
+        periods = [most / group.recent for group in ready]  # a group has a turn every so many rounds
+        periods = [period if period > ALIKE else 1.0 for period in periods]
+        next_turns = [group.latest_turn + period for group, period in zip(ready, periods, strict=True)]
         self._now = max(self._now + 1, min(next_turns))
         due = []
         for group, turn in zip(ready, next_turns, strict=True):
@@ -177,20 +164,6 @@ class StreamBatches:
                 due.append(group)
         self._rng.shuffle(due)
         return due
-
-    def _warn_of_small_buffer(self) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                f"`buffer_size` of {self._buffer_size:,} cuts does not hold {MIN_CHOICE} batches of any group, so "
-                f"batches may be far from {self._batch_duration:g} s. Raise it, and check that durations and "
-                "`batch_duration` are both in seconds."
-            )
-
-
-def _period(times_as_seldom: float) -> float:
-    """Every how many rounds a group has a turn."""
-    return times_as_seldom if times_as_seldom > ALIKE else 1.0
 
 
 class GroupBuffer:
@@ -213,9 +186,7 @@ class GroupBuffer:
         self.was_seen = True
 
     def is_ready(self, batch_duration: Seconds) -> bool:
-        if self._packed is not None:
-            return bool(self._packed)
-        return self.seconds >= MIN_CHOICE * batch_duration
+        return self.seconds >= MIN_CHOICE * batch_duration if self._packed is None else bool(self._packed)
 
     def take(self, batch_duration: Seconds, rng: random.Random) -> list[Cut]:
         if self._packed is not None:
@@ -240,7 +211,7 @@ class GroupBuffer:
             self._seconds_in_hand += drawn.duration
 
     def pack(self, batch_duration: Seconds, rng: np.random.Generator) -> None:
-        """Packs what is left when the stream has ended."""
+        """Packs what is left, once the stream has ended."""
         self.recent = max(self.seconds, 1e-9)
         held = self._heap + self._hand
         self._heap, self._hand, self._packed = [], [], []

@@ -8,28 +8,15 @@ from .packed_batches import Seconds
 
 # Utterances are tried, the nearest in length first, until a batch is this near to the target, as a share of it.
 NEAR_ENOUGH = 0.004
-
-# Durations are counted in steps of this share of the target.
-STEP = 1 / 2000
+STEP = 1 / 2000  # durations are counted in steps of this share of the target
 
 
 def choose(durations: Sequence[Seconds], first: int, batch_duration: Seconds) -> list[int]:
     """Chooses the utterances nearest in length to the one at `first` that fill a batch together with it.
 
     The sums that the utterances tried so far can make are the bits of an integer, which one more utterance shifts by
-    its duration. So all subsets are tried at the cost of a few operations per utterance.
-
-    Args:
-        durations: seconds, sorted.
-        first: place of the utterance that must be in the batch.
-        batch_duration: the target, in seconds.
-
-    Returns:
-        Places of the chosen utterances, `first` among them.
-
-    Example:
-        >>> choose([2.0, 3.0, 4.0, 5.0, 6.0], first=1, batch_duration=10.0)
-        [1, 0, 3]
+    its duration. So all subsets are tried at the cost of a few operations per utterance. Durations must be sorted. The
+    result begins with `first`.
     """
     step = STEP * batch_duration
     target, near = round(1 / STEP), round(NEAR_ENOUGH / STEP)

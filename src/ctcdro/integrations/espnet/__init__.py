@@ -4,14 +4,9 @@ Run `python -m ctcdro.integrations.espnet` instead of `python -m espnet2.bin.asr
 file `utt2category` (lines of "utterance group", one per utterance) into the folder of the training data, and set
 `ctc_type: ctcdro`, `dro_step_size` and `dro_smoothing` in `ctc_conf`, `batch_type: ctcdro` and `batch_duration`.
 
-Either of the two works without the other. Guarantees:
-
-* the weights are part of the model, hence of `checkpoint.pth`, and a resumed run continues exactly;
-* `config.yaml` and all models that a run writes also load in plain ESPnet: decoding does not need ctcdro;
-* validation and attention plots use the plain loss, and change no weight;
-* each rank gets its own batches, all ranks hold the same weights, and each batch counts the same.
-
-ESPnet itself is not modified: a subclass of its task builds the model and the batches.
+Either of the two works without the other. The weights are part of the model, so a resumed run continues exactly; all
+models also load in plain ESPnet. Validation and attention plots use the plain loss, and change no weight. Each rank
+gets its own batches, all ranks hold the same weights, and each batch counts the same.
 """
 
 from ...runtime.extras import extra

@@ -15,30 +15,18 @@ from .data import Categories
 
 
 class RobustCTC(CTC):
-    """ESPnet's CTC module with the loss of CTC-DRO in training, and its own everywhere else.
-
-    Args:
-        plain: module whose output layer and options are used.
-        objective: weights the losses of a batch.
-        normalization, num_language_tokens: as for `ctcdro.CTCDROLoss`.
-    """
+    """The output layer and options of `plain`, with the loss of CTC-DRO in training, and its own everywhere else."""
 
     def __init__(
         self, plain: CTC, objective: Objective, normalization: Normalization, num_language_tokens: int
     ) -> None:
-        super().__init__(
-            plain.ctc_lo.out_features,
-            plain.ctc_lo.in_features,
-            plain.dropout_rate,
-            reduce=plain.reduce,
-            zero_infinity=plain.ctc_loss.zero_infinity,
-        )
-        self.ctc_lo = plain.ctc_lo
+        layer = plain.ctc_lo
+        super().__init__(layer.out_features, layer.in_features, plain.dropout_rate, reduce=plain.reduce)
+        self.ctc_lo, self.ctc_loss = layer, plain.ctc_loss
         self.objective = objective
         self.normalization: Normalization = normalization
         self.num_language_tokens = num_language_tokens
-        self.groups: list[str] | None = None
-        """The group of each utterance of the next batch."""
+        self.groups: list[str] | None = None  # of the utterances of the next batch
         self.register_state_dict_post_hook(_names_as_floats)
         self.register_load_state_dict_pre_hook(_names_as_bytes)
 

@@ -18,15 +18,13 @@ from ...speech.manifest import Groups
 
 @dataclass(frozen=True)
 class Corpus:
-    """The utterances of a data folder of ESPnet, for the samplers."""
-
     ids: list[str]
     durations: npt.NDArray[np.float64]
     groups: Groups
 
 
 def read_corpus(shape_file: str | Path, utt2category: str | Path, rate: float) -> Corpus:
-    """Reads the utterances of a shape file, such as `speech_shape`, and their groups.
+    """Reads the utterances of a data folder of ESPnet, for the samplers.
 
     Args:
         shape_file: lengths of the utterances, such as "utterance 45120" or "utterance 282,80" on each line.
@@ -39,11 +37,11 @@ def read_corpus(shape_file: str | Path, utt2category: str | Path, rate: float) -
     return Corpus(list(lengths), durations, Groups(names.tolist(), numbers))
 
 
+@dataclass(frozen=True)
 class Categories:
     """The group of each utterance, from an utt2category file that is read when first needed."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = path
+    path: str | Path
 
     @cached_property
     def _group_of(self) -> dict[str, str]:
@@ -55,7 +53,6 @@ class Categories:
         return read_2columns_text(self.path)
 
     def of(self, ids: Iterable[str]) -> list[str]:
-        """The group names of utterances."""
         groups = []
         for id in ids:
             group = self._group_of.get(id)
@@ -66,19 +63,13 @@ class Categories:
         return groups
 
 
+@dataclass(eq=False)
 class KeySampler(AbsSampler):
-    """A sampler of ctcdro as one of ESPnet: batches of utterance ids, those of an epoch by `generate`.
+    """A sampler of ctcdro as one of ESPnet: batches of utterance ids, those of an epoch by `generate`."""
 
-    Args:
-        ids: ids of the utterances, in the sampler's order.
-        sampler: sampler of the batches.
-        longest_first: whether batches are sorted by descending duration, which some of ESPnet's encoders require.
-    """
-
-    def __init__(self, ids: Sequence[str], sampler: LengthMatchedBatchSampler, longest_first: bool = True) -> None:
-        self.ids = ids
-        self.sampler = sampler
-        self.longest_first = longest_first
+    ids: Sequence[str]
+    sampler: LengthMatchedBatchSampler
+    longest_first: bool  # within a batch, as some of ESPnet's encoders require
 
     def __len__(self) -> int:
         return len(self.sampler)
@@ -87,8 +78,7 @@ class KeySampler(AbsSampler):
         return iter(self.generate(self.sampler.seed))
 
     def generate(self, seed: int) -> list[tuple[str, ...]]:
-        """The batches of this rank in an epoch; ESPnet requests epoch n with `seed` + n."""
-        self.sampler.set_epoch(seed - self.sampler.seed)
+        self.sampler.set_epoch(seed - self.sampler.seed)  # ESPnet requests epoch n with its seed + n
         duration = self.sampler.durations.__getitem__
         return [
             tuple(self.ids[number] for number in sorted(batch, key=duration, reverse=self.longest_first))

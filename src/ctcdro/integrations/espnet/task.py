@@ -22,11 +22,8 @@ from ..checks import warn_of_clipping
 from .ctc import make_robust
 from .data import Categories, KeySampler, read_corpus
 
-NAME = "ctcdro"
-"""Value of `ctc_type` and `batch_type`, and key of the loss settings in `config.yaml`."""
-
+NAME = "ctcdro"  # value of `ctc_type` and `batch_type`, and key of the loss settings in `config.yaml`
 OPTION_PREFIX = "dro_"
-
 CTC_OPTIONS: dict[str, Any] = {"normalization": "none", "num_language_tokens": 0}
 DEFAULTS = {"method": "ctc-dro", **{name: setting.default for name, setting in all_settings().items()}, **CTC_OPTIONS}
 
@@ -88,13 +85,9 @@ class CTCDROTask(ASRTask):
         if iter_options.batch_type != NAME:
             return super().build_sequence_iter_factory(args, iter_options, mode)
         corpus = read_corpus(_shape_file(args), _utt2category(args), _rate(args))
+        options = args.batch_duration, args.batch_balance, args.seed
         sampler = LengthMatchedBatchSampler(
-            corpus.durations,
-            corpus.groups.numbers,
-            args.batch_duration,
-            args.batch_balance,
-            args.seed,
-            group_names=corpus.groups.names,
+            corpus.durations, corpus.groups.numbers, *options, group_names=corpus.groups.names
         )
         logging.info(f"[{mode}] {sampler.num_batches:,} batches of {sampler.num_groups} groups: {sampler.report()}")
         return SequenceIterFactory(
@@ -128,23 +121,14 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
-    """Moves the settings of the loss from `ctc_conf` to a separate entry of the arguments.
-
-    What remains in `ctc_conf` is valid in ESPnet, so that the `config.yaml` of a run can be read without this package.
-    The arguments in such a file already have the entry.
-    """
+    """Moves the settings of the loss from `ctc_conf` to a separate entry, so that plain ESPnet reads `config.yaml`."""
     if getattr(args, NAME, None) is not None:
         return getattr(args, NAME)
     conf = dict(args.ctc_conf)
+    if conf.get("ctc_type") != NAME:
+        return None
     given = [name for name in conf if name.startswith(OPTION_PREFIX)]
     settings = {name.removeprefix(OPTION_PREFIX): conf.pop(name) for name in given}
-    if conf.get("ctc_type") != NAME:
-        if given:
-            raise ValueError(
-                f"`ctc_conf` has {', '.join(given)}, but ctc_type {conf.get('ctc_type', 'builtin')!r}. Set ctc_type: "
-                f"{NAME}, or remove them."
-            )
-        return None
     args.ctc_conf = conf | {"ctc_type": "builtin"}
     if args.collect_stats:
         return None
@@ -154,9 +138,8 @@ def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
     taken = (*(setting.name for setting in method.settings), *CTC_OPTIONS)
     if not set(method.tuned) <= settings.keys() <= {"method", *taken}:
         raise ValueError(
-            f"`ctc_conf` with dro_method: {method.name} needs {_options(method.tuned)}; it takes "
-            f"{_options(taken)}; got {', '.join(given)}. The number of groups comes from "
-            "utt2category."
+            f"`ctc_conf` with dro_method: {method.name} needs {_options(method.tuned)}; it takes {_options(taken)}; "
+            f"got {', '.join(given)}. The number of groups comes from utt2category."
         )
     for name in method.tuned:
         settings[name] = float(settings[name])  # YAML reads 1e-4, without a point, as text

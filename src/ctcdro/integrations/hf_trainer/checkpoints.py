@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,13 @@ SAMPLER_FILE = "ctcdro_sampler.json"
 def last_checkpoint(folder: str | Path) -> str | None:
     """The latest complete checkpoint in a folder; None if there is none.
 
-    `transformers.trainer_utils.get_last_checkpoint` returns the latest folder even if the process was killed while it
-    wrote it. The Trainer writes `trainer_state.json` last, so a checkpoint without it is incomplete.
+    The Trainer writes `trainer_state.json` last. A process that was killed before leaves a folder without it, which
+    `transformers.trainer_utils.get_last_checkpoint` would return.
     """
-    numbered = {}
-    for path in Path(folder).glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-        if number := re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)", path.name):
-            numbered[int(number[1])] = path
-    for _, path in sorted(numbered.items(), reverse=True):
+    prefix = f"{PREFIX_CHECKPOINT_DIR}-"
+    numbers = [path.name.removeprefix(prefix) for path in Path(folder).glob(f"{prefix}*")]
+    for number in sorted(map(int, filter(str.isdecimal, numbers)), reverse=True):
+        path = Path(folder, f"{prefix}{number}")
         try:
             json.loads((path / TRAINER_STATE_NAME).read_text())
         except (OSError, ValueError):
@@ -43,14 +41,11 @@ def last_checkpoint(folder: str | Path) -> str | None:
 
 
 def save_state(folder: Path, objective: Objective, sampler: PlannedBatchSampler, epoch: float) -> None:
-    """Writes the state of objective and sampler, and marks the checkpoint as incomplete until the Trainer is done.
-
-    The number of finished batches is computed from `TrainerState.epoch`, a fraction, because the sampler does not know
-    it: the loader requests batches ahead of time.
-    """
+    """Writes the state of objective and sampler, and marks the checkpoint as incomplete until the Trainer is done."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
     save_file(objective.state_dict(), folder / OBJECTIVE_FILE)
+    # `TrainerState.epoch` is a fraction. The sampler counts batches that the loader requested ahead of time as well.
     num_taken = round((epoch - sampler.epoch) * len(sampler))
     (folder / SAMPLER_FILE).write_text(json.dumps(sampler.state_dict(num_taken), indent=2))
 

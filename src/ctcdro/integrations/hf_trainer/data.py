@@ -21,18 +21,13 @@ MAKE_SAMPLER_LAST = (
 
 @dataclass(frozen=True)
 class GroupCollator:
-    """Removes the groups from the items, collates the rest, and adds the groups to the batch.
-
-    Training batches hold group numbers. Evaluation batches hold group names, because evaluation data may have groups
-    that training does not have.
-    """
+    """Collates items without groups, and adds these: numbers in training, names in evaluation, which may be new."""
 
     collate: Callable[[list[Any]], Any]
     column: str
     num_groups: int
     names: list[str] | None
-    one_group: bool
-    """Whether training batches must have one group."""
+    one_group: bool  # in each training batch
     is_training: bool = False
 
     def __call__(self, items: list[Any]) -> Any:
@@ -68,10 +63,7 @@ class GroupCollator:
 
 
 class EpochLoader(DataLoader):
-    """A loader for batches of a sampler of ctcdro, of which the Trainer sets the epoch.
-
-    The seeds of worker processes depend on seed and epoch only, whether or not the run resumes.
-    """
+    """A loader whose epoch the Trainer sets; seeds of worker processes depend on seed and epoch only."""
 
     def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -89,17 +81,15 @@ def check_data(dataset: Any, group_column: str, sampler: PlannedBatchSampler, nu
     data = getattr(sampler, "durations", groups)
     if data is not None and len(data) != len(dataset):
         raise ValueError(
-            f"`batch_sampler` was made for {len(data):,} utterances, `train_dataset` has {len(dataset):,}. Make "
-            "it from the durations and groups of that dataset, in its order, after all filtering."
+            f"`batch_sampler` was made for {len(data):,} utterances, `train_dataset` has {len(dataset):,}. "
+            f"{MAKE_SAMPLER_LAST}"
         )
-    if groups is None:
-        return
-    if groups.max() + 1 != num_groups:
+    if groups is not None and groups.max() + 1 != num_groups:
         raise ValueError(
             f"`objective` has {num_groups} groups, `batch_sampler` {groups.max() + 1}. Make both with the same groups; "
             "otherwise the weights would never change."
         )
-    if group_column in getattr(dataset, "column_names", []):
+    if groups is not None and group_column in getattr(dataset, "column_names", []):
         column = list(dataset.with_format(None)[group_column])  # reads no audio
         pairs = set(zip(column, groups.tolist(), strict=True))
         if not len(pairs) == len(set(column)) == len(set(groups.tolist())):

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from transformers import EvalPrediction
 
-NO_LABEL = -100
-"""Padding of labels in transformers."""
+NO_LABEL = -100  # padding of labels in transformers
 
 
 @dataclass(frozen=True)
@@ -19,8 +18,8 @@ class ErrorRates:
     """Character error rates per language, as `compute_metrics` of a `RobustTrainer`.
 
     The Trainer then logs `eval_worst_cer`, `eval_mean_cer` (over languages) and `eval_cer/<language>`; choose the best
-    model with `metric_for_best_model="worst_cer", greater_is_better=False`. CTC models are decoded greedily, within the
-    frames of each utterance; sequence-to-sequence models need `predict_with_generate=True`.
+    model with `metric_for_best_model="worst_cer", greater_is_better=False`. CTC models are decoded greedily;
+    sequence-to-sequence models need `predict_with_generate=True`.
 
     Args:
         decode: labels -> text. Blanks and repetitions of CTC are already removed, so for the tokenizer of a CTC model
@@ -45,14 +44,11 @@ class ErrorRates:
 
         labels, names = prediction.label_ids
         utterances = zip(names, labels, prediction.predictions, strict=True)
-        scores = score(
-            (
-                Prediction(str(number), _decode_name(name), self._text(reference), None, self._text(hypothesis))
-                for number, (name, reference, hypothesis) in enumerate(utterances)
-            ),
-            self.profile,
-        )
-        rates = scores.rates("cer")
+        predictions = [
+            Prediction(str(number), _decode_name(name), self._text(reference), None, self._text(hypothesis))
+            for number, (name, reference, hypothesis) in enumerate(utterances)
+        ]
+        rates = score(predictions, self.profile).rates("cer")
         return {
             "worst_cer": max(rates.values()),
             "mean_cer": sum(rates.values()) / len(rates),
@@ -64,7 +60,7 @@ class ErrorRates:
 
 
 def encode_names(names: Iterable[str]) -> Tensor:
-    """(B, L) the names as bytes, padded, which the Trainer can gather from all processes with the labels."""
+    """(B, L) the names as bytes, padded, so that the Trainer can gather them with the labels."""
     encoded = [torch.tensor(list(name.encode())) for name in names]
     return torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True, padding_value=NO_LABEL)
 

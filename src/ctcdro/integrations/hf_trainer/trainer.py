@@ -28,6 +28,9 @@ from .error_rates import NO_LABEL, ErrorRates, decode_greedily
 # The model's functions from input length to output length; the name depends on the family.
 LENGTH_FUNCTIONS = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length")
 
+# Passed on from the arguments `dataloader_…`.
+LOADER_OPTIONS = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "multiprocessing_context")
+
 # Settings of the Trainer that conflict with the sampler or the objective: the required value, and the reason.
 SETTINGS: dict[str, tuple[Any, str]] = {
     "train_sampling_strategy": ("random", "`batch_sampler` chooses the batches. Leave it at its default."),
@@ -43,16 +46,12 @@ class RobustTrainer(Trainer):
 
     For models with CTC logits, and models with an encoder and a decoder. For others override `utterance_losses`, or
     `num_frames` alone if they are CTC models without a function for the number of output frames.
-
     `per_device_train_batch_size` is ignored: the sampler sets the size of batches.
 
     Args:
-        *args, **kwargs: those of `Trainer`.
-        objective: for example `ctcdro.ctc_dro(…)`; with its `group_names`, weights are logged by name. A `CTCDROLoss`
-            is accepted, too, with its `normalization` and `num_language_tokens`; its `blank` is ignored in favor of the
-            model's.
-        batch_sampler: for example `ctcdro.LengthMatchedBatchSampler(…)`, made for `train_dataset`. Omit its rank and
-            world size.
+        objective: for example `ctcdro.ctc_dro(…)`; with its `group_names`, weights are logged by name. Or a
+            `CTCDROLoss`, of which all but `blank` is used.
+        batch_sampler: for example `ctcdro.LengthMatchedBatchSampler(…)`, made for `train_dataset`, without rank.
         group_column: column of `train_dataset` with the name or the number of the group of each utterance. It need not
             be an argument of the model, and `data_collator` does not receive it. A dataset whose items are not
             dictionaries needs a `data_collator` that puts group numbers under this key into the batch.
@@ -72,10 +71,7 @@ class RobustTrainer(Trainer):
         **kwargs: Any,
     ) -> None:
         if kwargs.get("compute_loss_func") is not None:
-            raise ValueError(
-                "`compute_loss_func` must be None; got a function, which would replace `objective`. To weight other "
-                "losses, override `utterance_losses`."
-            )
+            raise ValueError("`compute_loss_func` must be None. To weight other losses, override `utterance_losses`.")
         self._normalization: Normalization = "none"
         self._num_language_tokens = 0
         if isinstance(objective, CTCDROLoss):
@@ -85,17 +81,14 @@ class RobustTrainer(Trainer):
         self.objective = objective.to(self.args.device)
         self.batch_sampler = batch_sampler
         self.group_column = group_column
+        one_group = isinstance(batch_sampler, LengthMatchedBatchSampler)
         self.data_collator = GroupCollator(
-            self.data_collator,
-            group_column,
-            objective.num_groups,
-            objective.group_names,
-            one_group=isinstance(batch_sampler, LengthMatchedBatchSampler),
+            self.data_collator, group_column, objective.num_groups, objective.group_names, one_group
         )
         self.model_accepts_loss_kwargs = False  # otherwise the Trainer counts labels needlessly
         self._first_state = {name: value.clone() for name, value in objective.state_dict().items()}
+        # (2, G) the sum and the number of plain losses of each group since the last log
         self._sums = objective.pending.new_zeros(2, objective.num_groups, device=self.args.device)
-        """(2, G): the sum and the number of plain losses of each group since the last log."""
         self._check()
 
     def _check(self) -> None:
@@ -114,21 +107,11 @@ class RobustTrainer(Trainer):
             check_data(self.train_dataset, self.group_column, self.batch_sampler, num_groups)
 
     def utterance_losses(self, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Tensor:
-        """The loss of each utterance of a batch, for the objective to weight.
-
-        Args:
-            outputs: outputs of the model.
-            inputs: the batch, without groups.
-
-        Returns:
-            (B,) losses; the objective skips and counts those that are +inf.
-        """
+        """(B,) the loss of each utterance; the objective skips and counts those that are +inf."""
         labels, logits = inputs["labels"], outputs["logits"]
         if self._has_decoder:
-            losses = torch.nn.functional.cross_entropy(
-                logits.float().transpose(1, 2), labels, ignore_index=NO_LABEL, reduction="none"
-            )
-            return losses.sum(-1)
+            cross_entropy = torch.nn.CrossEntropyLoss(ignore_index=NO_LABEL, reduction="none")
+            return cross_entropy(logits.float().transpose(1, 2), labels).sum(-1)
         is_label = labels >= 0
         log_probs = logits.log_softmax(-1, dtype=torch.float32).transpose(0, 1)
         num_labels, num_frames = is_label.sum(-1), self.num_frames(inputs)
@@ -153,11 +136,7 @@ class RobustTrainer(Trainer):
         return ((inputs["labels"] >= 0).sum(-1) - self._num_language_tokens).clamp(min=0)
 
     def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: Mapping[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | int | None = None,
+        self, model: torch.nn.Module, inputs: Mapping[str, Any], return_outputs: bool = False, **_: Any
     ) -> Any:
         """The objective of the batch; in evaluation mode, the mean loss of the utterances that CTC can align."""
         inputs = dict(inputs)
@@ -169,8 +148,7 @@ class RobustTrainer(Trainer):
             loss = _mean_loss(losses)
         elif groups is None:
             raise ValueError(
-                f"`group_column`: the batch has no {self.group_column!r} (found: {', '.join(inputs)}). Give every item "
-                "of `train_dataset` its group under that name."
+                f"`group_column`: the batch has no {self.group_column!r}, but {', '.join(inputs)}. Add it to each item."
             )
         else:
             num_characters = self.num_characters(inputs) if self.objective.needs_characters else None
@@ -180,7 +158,8 @@ class RobustTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader:
         """The batches of the sampler for this process. They must not be prepared by accelerate."""
-        check_ranks(self.batch_sampler, self.args.process_index, self.args.world_size)
+        rank = self.args.process_index
+        check_ranks(self.batch_sampler, rank, self.args.world_size)
         dataset, collate = self.train_dataset, replace(self.data_collator, is_training=True)
         if hasattr(dataset, "remove_columns"):  # one of `datasets`
             dataset = self._remove_unused_columns(dataset, description="training")
@@ -190,22 +169,13 @@ class RobustTrainer(Trainer):
             dataset,
             batch_sampler=self.batch_sampler,
             collate_fn=collate,
-            num_workers=self.args.dataloader_num_workers,
-            pin_memory=self.args.dataloader_pin_memory,
-            persistent_workers=self.args.dataloader_persistent_workers,
-            prefetch_factor=self.args.dataloader_prefetch_factor,
-            multiprocessing_context=self.args.dataloader_multiprocessing_context,
-            worker_init_fn=partial(
-                seed_worker, num_workers=self.args.dataloader_num_workers, rank=self.args.process_index
-            ),
+            **{name: getattr(self.args, f"dataloader_{name}") for name in LOADER_OPTIONS},
+            worker_init_fn=partial(seed_worker, num_workers=self.args.dataloader_num_workers, rank=rank),
             seed=self.args.seed,
         )
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Trains as `Trainer` does; a checkpoint restores the objective and the sampler, too.
-
-        `True` resumes from `last_checkpoint(output_dir)`, which skips incomplete checkpoints.
-        """
+        """Trains as `Trainer` does. `True` resumes from `last_checkpoint(output_dir)`."""
         if self.model_init is not None:  # each call creates a new model, for example in a search
             self.objective.load_state_dict(self._first_state)
         self.objective.train()
@@ -225,11 +195,7 @@ class RobustTrainer(Trainer):
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Logs as `Trainer` does. A line with the training loss also has `weight/<group>`, and
-
-        * `loss/<group>`, the mean plain loss of its utterances since the last such line, if it had any;
-        * `skipped/<group>`, the number of utterances skipped so far, if any were.
-        """
+        """Adds the weight of each group, the mean plain loss since the last line, and the number skipped so far."""
         if "loss" in logs:
             names = self.objective.group_names or range(self.objective.num_groups)
             weights, skipped = self.objective.weights.tolist(), self.objective.num_skipped.tolist()
@@ -247,17 +213,12 @@ class RobustTrainer(Trainer):
         return super().evaluation_loop(*args, **kwargs)
 
     def prediction_step(
-        self,
-        model: torch.nn.Module,
-        inputs: Mapping[str, Any],
-        prediction_loss_only: bool,
-        ignore_keys: list[str] | None = None,
-        **kwargs: Any,
+        self, model: torch.nn.Module, inputs: Mapping[str, Any], prediction_loss_only: bool, *args: Any, **kwargs: Any
     ) -> tuple[Tensor | None, Any, Any]:
         """Predicts as `Trainer` does. For `ErrorRates`, returns labels as predictions, and groups with the labels."""
         inputs = dict(self._prepare_inputs(inputs))
         groups = inputs.pop(self.group_column, None)
-        loss, predictions, labels = super().prediction_step(model, inputs, prediction_loss_only, ignore_keys, **kwargs)
+        loss, predictions, labels = super().prediction_step(model, inputs, prediction_loss_only, *args, **kwargs)
         if prediction_loss_only or labels is None or not isinstance(self.compute_metrics, ErrorRates):
             return loss, predictions, labels
         if groups is None:

@@ -4,11 +4,8 @@
     LengthMatchedStreamSampler    for a lazy CutSet, Shar, or another stream of any length, in bounded memory
     group_numbers                 the group of each cut, for `ctcdro.CTCDROLoss`
 
-Both are `CutSampler`s of lhotse, with `set_epoch`, `filter`, `map`, `state_dict` and `diagnostics`. Guarantees:
-
-* batches are a pure function of (cuts, options, seed, epoch), whatever the number of ranks;
-* ranks take the batches in turns and get equally many;
-* a state taken at any batch resumes there.
+Both are `CutSampler`s of lhotse, with `set_epoch`, `filter`, `map`, `state_dict` and `diagnostics`. Batches are a pure
+function of (cuts, options, seed, epoch). Ranks take them in turns and get equally many. A state resumes at any batch.
 """
 
 from ...runtime.extras import extra

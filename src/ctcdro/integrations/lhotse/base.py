@@ -32,14 +32,7 @@ def language_of(cut: Cut) -> str:
 
 
 def group_numbers(cuts: Iterable[Cut], group_names: Sequence[str], group_of: GroupOf = language_of) -> Tensor:
-    """(B,) the number of each cut's group: its position in `group_names`.
-
-    Example:
-        >>> from lhotse.testing.dummies import dummy_cut, dummy_supervision
-        >>> cut = dummy_cut(0, supervisions=[dummy_supervision(0)])
-        >>> group_numbers([cut, cut], ["irrelevant", "pol"], group_of=lambda cut: "pol")
-        tensor([1, 1])
-    """
+    """(B,) the number of each cut's group: its position in `group_names`."""
     numbers = {name: number for number, name in enumerate(group_names)}
     return torch.tensor([numbers[known_group(group_of(cut), cut, numbers)] for cut in cuts])
 
@@ -51,12 +44,7 @@ class ResumableCutSampler(CutSampler):
     num_cuts: int | None = None
 
     def __init__(
-        self,
-        batch_duration: Seconds,
-        group_of: GroupOf,
-        seed: int,
-        rank: int | None,
-        world_size: int | None,
+        self, batch_duration: Seconds, group_of: GroupOf, seed: int, rank: int | None, world_size: int | None
     ) -> None:
         if not (isinstance(batch_duration, int | float) and 0 < batch_duration < np.inf):
             raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
@@ -65,8 +53,7 @@ class ResumableCutSampler(CutSampler):
         super().__init__(shuffle=True, seed=seed, rank=rank, world_size=world_size)
         self.batch_duration = float(batch_duration)
         self.group_of = group_of
-        self._start = 0
-        self._num_taken = 0
+        self._start = self._num_taken = 0
         self._resume_at: int | None = None
         self._batches: Iterator[list[Cut]] | None = None
 
@@ -102,34 +89,22 @@ class ResumableCutSampler(CutSampler):
         self._resume_at = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the next iteration. Setting the epoch of a loaded state keeps its position."""
+        """Setting the epoch of a loaded state keeps its position."""
         if epoch != self.epoch:
             self._start, self._num_taken, self._batches = 0, 0, None
         super().set_epoch(epoch)
 
     def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
-        """The state for `load_state_dict`, on any rank and with any number of ranks.
-
-        Args:
-            num_taken: number of finished batches of the latest iteration, counted from where that iteration began. By
-                default, those handed out. A `DataLoader` with worker processes requests batches ahead of time, so pass
-                the number that the loop has finished.
-        """
+        """The state for `load_state_dict`, on any rank; `num_taken` as for `ctcdro.LengthMatchedBatchSampler`."""
         position = self._resume_at
         if position is None:
             position = self._start + self.world_size * (self._num_taken if num_taken is None else num_taken)
         return {**super().state_dict(), "position": position, "settings": self._settings()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resumes from a state: the next iteration yields the rest of its epoch.
-
-        Raises:
-            ValueError: if the state belongs to other cuts or options, since batches would be missed or repeated.
-        """
+        """Resumes from a state: the next iteration yields the rest of its epoch. Other cuts or options are rejected."""
         if not {"position", "settings"} <= state_dict.keys():
-            raise ValueError(
-                f"`state_dict` must come from `{type(self).__name__}.state_dict()`; got one with {sorted(state_dict)}."
-            )
+            raise ValueError(f"`state_dict` must come from a {type(self).__name__}; got one with {sorted(state_dict)}.")
         check_same_settings(self._settings(), state_dict["settings"], "cuts")
         # lhotse empties its argument and requires the same ranks, which do not matter here.
         of_lhotse = {name: deepcopy(state_dict[name]) for name in super().state_dict()}

@@ -21,14 +21,10 @@ class LengthMatchedCutSampler(ResumableCutSampler):
     The batches are those of `ctcdro.LengthMatchedBatchSampler`, in its order, with the same guarantees.
 
     Args:
-        cuts: an eager CutSet, or a list of cuts.
-        batch_duration: seconds of speech per batch, summed over its cuts.
-        balance: exponent of a group's share of the batches: 0 gives every group the same share; 1 shares in proportion
-            to audio and yields every cut exactly once per epoch.
+        batch_duration, balance, seed: as for `ctcdro.LengthMatchedBatchSampler`.
         group_names: the groups, in the order of their numbers; by default those of the cuts, sorted.
         group_of: returns the name of a cut's group; by default the language of its first supervision.
-        seed: seed of the shuffling.
-        rank, world_size: this process and the number of processes; by default those that lhotse detects.
+        rank, world_size: by default those that lhotse detects.
 
     Example:
         >>> from lhotse.testing.dummies import dummy_cut
@@ -76,14 +72,10 @@ class LengthMatchedCutSampler(ResumableCutSampler):
             raise ValueError(f"`cuts` must have one cut or more; none of {len(self.cuts):,} is left.")
         self.num_cuts = len(self._kept)
         self.group_names = list(self._given_names or sorted({self.group_of(cut) for cut in self._kept}))
+        durations = [cut.duration for cut in self._kept]
+        groups = group_numbers(self._kept, self.group_names, self.group_of)
         self._planned = LengthMatchedBatchSampler(
-            [cut.duration for cut in self._kept],
-            group_numbers(self._kept, self.group_names, self.group_of),
-            self.batch_duration,
-            balance=self.balance,
-            seed=self.seed,
-            rank=0,
-            world_size=1,
+            durations, groups, self.batch_duration, self.balance, self.seed, rank=0, world_size=1
         )
 
     def _epoch_batches(self, start: int) -> Iterator[list[Cut]]:
@@ -99,5 +91,4 @@ class LengthMatchedCutSampler(ResumableCutSampler):
             yield [self._kept[index] for index in plan[number % len(plan)]]
 
     def _settings(self) -> dict[str, Any]:
-        state = self._planned.state_dict()
-        return {"group_names": self.group_names, "cuts": state["data"], **state["options"]}
+        return {"group_names": self.group_names, **self._planned.state_dict()["settings"]}

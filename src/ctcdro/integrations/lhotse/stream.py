@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any
 
+import torch
 from lhotse.cut import Cut
 from lhotse.shar.readers.lazy import LazySharIterator
 
 from ...sampling.packed_batches import Seconds
-from ...sampling.streaming import GroupBuffer, StreamBatches, StreamPosition
+from ...sampling.streaming import StreamBatches, StreamPosition
 from .base import GroupOf, ResumableCutSampler, language_of
+
+logger = logging.getLogger(__name__)
 
 
 class LengthMatchedStreamSampler(ResumableCutSampler):
     """CutSets of one group each, with total durations close to `batch_duration`, from a stream of any length.
 
-    The buffer holds at most `buffer_size` cuts. A batch is a random cut of its group and those nearest to it in length
-    that fill the batch. Every cut occurs exactly once per epoch. Groups take turns: every round has one batch of each,
-    in random order; a group that is n times as rare in the stream as another has one in every n-th round. When the
-    buffer is full and has less than a few batches of a group, rounds continue without that group until it has enough,
-    or until the stream ends. So memory is bounded for any stream.
+    Every cut occurs exactly once per epoch. Groups take turns: every round has one batch of each, in random order; a
+    group that is n times as rare in the stream as another has one in every n-th round. When the buffer has less than a
+    few batches of a group, rounds continue without that group. So memory is bounded for any stream.
 
     For equal shares of unequal groups, mix repeated streams: `CutSet.mux(*(cuts.repeat() for cuts in cuts_of_groups))`.
 
@@ -70,46 +72,37 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
         self.group_names = list(group_names)
         self.buffer_size = buffer_size
         self._rounds: StreamBatches | None = None
-        self._expected: StreamPosition | None = None
+        self._expected = StreamPosition()
 
     def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
-        """Also holds how much of the stream was read, to recognize the stream when resuming."""
-        read = self._expected if self._resume_at is not None else self._rounds and self._rounds.read
-        return {**super().state_dict(num_taken), "read": tuple(read or StreamPosition())}
+        read = self._expected if self._rounds is None or self._resume_at is not None else self._rounds.read
+        return {**super().state_dict(num_taken), "read": tuple(read)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resumes from a state: the next iteration yields the rest of its epoch.
+        """Resumes from a state: the next iteration reads the stream up to there, and yields the rest of its epoch.
 
-        The stream is read again up to that position, and its batches are chosen again, but not created. Where reading
-        only means parsing a manifest, that takes two to three times as long as reading.
-
-        Raises:
-            ValueError: if the state belongs to other options. If the stream is another one, the next iteration raises,
-                at the latest where the earlier one had been read to.
+        Other options are rejected, and so is another stream, when the next iteration has read up to that position.
         """
         super().load_state_dict(state_dict)
         self._expected = StreamPosition(*state_dict["read"])
 
     def _settings(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "group_names": self.group_names,
-            "batch_duration": self.batch_duration,
-            "buffer_size": self.buffer_size,
-        }
+        return {name: getattr(self, name) for name in ("seed", "group_names", "batch_duration", "buffer_size")}
 
     def _epoch_batches(self, start: int) -> Iterator[list[Cut]]:
-        for shar in _shar_iterators(self.cuts):
-            shar.epoch = self.epoch  # Shar counts its own iterations, from 0 in each new process
-        expected, self._expected = self._expected if start else None, None
+        worker = torch.utils.data.get_worker_info()
+        if worker is not None and worker.num_workers > 1 and worker.id == 0 and _is_read_whole(self.cuts):
+            logger.warning(
+                f"{worker.num_workers} workers each read the whole stream, so every cut occurs {worker.num_workers} "
+                "times. Use `CutSet.from_shar(…, split_for_dataloading=True)`, or one worker."
+            )
+        for source in _sources(self.cuts):
+            if isinstance(source, LazySharIterator):
+                source.epoch = self.epoch  # Shar counts its own iterations, from 0 in each new process
+        cuts, seed = filter(self._filter_fn, self.cuts), (self.seed, self.epoch)
+        expected = self._expected if start else StreamPosition()
         self._rounds = StreamBatches(
-            filter(self._filter_fn, self.cuts),
-            {name: GroupBuffer() for name in self.group_names},
-            self.group_of,
-            self.batch_duration,
-            self.buffer_size,
-            (self.seed, self.epoch),
-            expected,
+            cuts, self.group_names, self.group_of, self.batch_duration, self.buffer_size, seed, expected
         )
         num_batches, latest = 0, deque[list[Cut]](maxlen=self.world_size)
         for batch in self._rounds:
@@ -122,12 +115,20 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
             yield from islice(cycle(latest), -(num_batches - start) % self.world_size)
 
 
-def _shar_iterators(source: Any) -> Iterator[LazySharIterator]:
-    """The Shar iterators that a lazy CutSet reads from."""
-    if isinstance(source, LazySharIterator):
-        yield source
-    elif type(source).__module__.startswith("lhotse."):
+def _sources(cuts: Any) -> list[Any]:
+    """What a lazy CutSet reads from in the end, such as Shar, a file, a list, or an object of another class."""
+    inner = []
+    if type(cuts).__module__.startswith("lhotse.") and not isinstance(cuts, LazySharIterator):
         # Attribute names of a CutSet, lhotse 1 and lhotse 2.
-        single = [getattr(source, name, None) for name in ("data", "iterator", "source")]
-        for inner in (*single, *getattr(source, "iterators", []), *getattr(source, "sources", [])):
-            yield from _shar_iterators(inner)
+        inner = [getattr(cuts, name, None) for name in ("data", "iterator", "source")]
+        inner += [*getattr(cuts, "iterators", []), *getattr(cuts, "sources", [])]
+    return [source for each in inner if each is not None for source in _sources(each)] or [cuts]
+
+
+def _is_read_whole(cuts: Any) -> bool:
+    """Whether each worker of a loader reads all cuts of a source; classes of others may share them out themselves."""
+    return any(
+        type(source).__module__.startswith(("lhotse.", "builtins"))
+        and not getattr(source, "split_for_dataloading", False)
+        for source in _sources(cuts)
+    )
