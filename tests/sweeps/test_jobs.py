@@ -272,6 +272,7 @@ def test_cores_are_shared_among_jobs(monkeypatch):
     assert JobOptions().resolve(20) == (8, 1)
     assert JobOptions(num_jobs=3).resolve(20) == (3, 2)
     assert JobOptions(num_jobs=20).resolve(20) == (20, 1)
+    assert JobOptions("slurm").resolve(20) == (20, 4)
 
 
 def test_gpus_are_assigned_in_turn_by_their_visible_names(monkeypatch):

@@ -114,19 +114,28 @@ def differences(there: Section, here: Section) -> str:
     )
 
 
-def _override(values: dict[str, Any], override: str) -> None:
-    key, sign, value = override.partition("=")
+def set_key(values: dict[str, Any], key: str, value: Any, source: str) -> None:
+    """Sets a dotted key; creates sections that are missing or null, such as `model.lora`."""
     *sections, name = key.split(".")
-    if not sign or not name:
-        raise ValueError(f"--set must be as objective.step_size=1e-3; got {override!r:.60}.")
     for section in sections:
-        values = values.setdefault(section, {})
+        if values.get(section) is None:
+            values[section] = {}
+        values = values[section]
         if not isinstance(values, dict):
-            raise ValueError(f"--set {override:.200}: {section:.60} is a value, and has no keys.")
+            raise ValueError(f"{source}: {section:.60} is a value and has no keys")
+    values[name] = value
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    key, sign, text = override.partition("=")
+    if not sign or not key.split(".")[-1]:
+        raise ValueError(f"--set requires KEY=VALUE, such as objective.step_size=1e-3; got {override!r:.60}.")
+    source = f"--set {override:.200}"
     try:
-        values[name] = _plain(_parse_yaml(value))
+        value = _plain(_parse_yaml(text))
     except ValueError as error:
-        raise ValueError(f"--set {override:.200}: not a value: {' '.join(str(error).split())}") from error
+        raise ValueError(f"{source}: not a value: {' '.join(str(error).split())}") from error
+    set_key(values, key, value, source)
 
 
 def _fault(fault: Any, kind: type[Section]) -> str:

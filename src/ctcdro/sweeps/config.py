@@ -24,7 +24,7 @@ with extra("sweep", "A sweep"):
     from pydantic import Field, create_model, model_validator
 
     from ..runs.config import Config, MethodName, parse_config
-    from ..runs.parsing import Section, by_key, parse_section, read_values
+    from ..runs.parsing import Section, by_key, parse_section, read_values, set_key
 
 BASELINE = "erm"
 
@@ -62,15 +62,8 @@ class SettingBase(Section):
 
     @property
     def name(self) -> str:
-        """Name of the setting in run folders, without the seed.
-
-        Example:
-            >>> SweepSetting(objective="ctc-dro", step_size=1e-3, smoothing=0.5).name
-            'ctc-dro-0.001-0.5'
-            >>> SweepSetting(objective="erm").name
-            'erm'
-        """
-        return "-".join([self.objective, *map(_shortest, self.values.values())])
+        """Name in run folders, such as "ctc-dro-0.001-0.5"."""
+        return "-".join([self.objective, *(repr(value).removesuffix(".0") for value in self.values.values())])
 
 
 if TYPE_CHECKING:
@@ -114,13 +107,7 @@ class SweepBase(Section):
         return self
 
     def grid(self) -> list[SweepSetting]:
-        """All settings, the objectives in the order given.
-
-        Example:
-            >>> config = parse_sweep({"dataset": "set1"})
-            >>> [setting.name for setting in config.grid()][:5]
-            ['erm', 'group-dro-0.001', 'group-dro-0.0001', 'ctc-dro-0.001-0.1', 'ctc-dro-0.001-0.5']
-        """
+        """All settings, the objectives in the order given."""
         if self.settings is not None:
             return list(self.settings)
         return [
@@ -146,7 +133,7 @@ class SweepBase(Section):
         for key, value in by_key(self.overrides.get(objective, {})):
             if key in SET_BY_SWEEP:
                 raise ValueError(f"{source}.{key}: the sweep sets this key; use `{SET_BY_SWEEP[key]}`")
-            _put(values, key, value)
+            set_key(values, key, value, source)
         try:
             return parse_config(values, source=source)
         except ValueError as error:
@@ -171,10 +158,9 @@ else:
 
 
 def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
-    """Reads the configuration of a sweep, or of a run, which is swept over the paper's settings.
+    """Reads the YAML file of a sweep, or of a run, which is swept over the paper's settings.
 
     Args:
-        path: YAML file.
         overrides: changes to the file, such as "seeds=[0,1]" or "run.training.epochs=2".
 
     Raises:
@@ -184,30 +170,6 @@ def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
 
 
 def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> SweepConfig:
-    """Creates a sweep from keys and values.
-
-    Example:
-        >>> config = parse_sweep({"dataset": "set1"}, ["run.training.epochs=2", "seeds=[0, 1]"])
-        >>> config.step_sizes, config.smoothings, config.seeds, config.run.training.epochs
-        ((0.001, 0.0001), (0.1, 0.5, 1.0), (0, 1), 2)
-        >>> parse_sweep({"run": {"dataset": "set1", "modle": 1}})
-        Traceback (most recent call last):
-        ValueError: configuration: run.modle: unknown key; did you mean model? The keys are dataset, seed, model, ...
-    """
+    """Creates a sweep from keys and values, as `read_sweep` does from a file."""
     is_run = not set(values) & set(SweepConfig.model_fields)
     return parse_section(SweepConfig, {"run": values} if is_run else values, overrides, source)
-
-
-def _put(values: dict[str, Any], key: str, value: Any) -> None:
-    """Sets a dotted key; creates a section that is missing, such as `model.lora`."""
-    *sections, name = key.split(".")
-    for section in sections:
-        if not isinstance(values.get(section), dict):
-            values[section] = {}
-        values = values[section]
-    values[name] = value
-
-
-def _shortest(number: float) -> str:
-    short = f"{number:g}"
-    return short if float(short) == number else repr(number)

@@ -41,8 +41,6 @@ class Failure:
 
 @dataclass
 class LaunchState:
-    """Progress of a launch."""
-
     waiting: list[Task]
     running: list[Task] = field(default_factory=list)
     done: list[Task] = field(default_factory=list)
@@ -67,22 +65,16 @@ class _RunningJob:
 def launch(
     tasks: Sequence[Task], logs: PathLike, options: JobOptions | None = None, callback: JobCallback | None = None
 ) -> list[Failure]:
-    """Runs all tasks that are not done yet, in their order.
+    """Runs all tasks that are not done yet, in their order, and returns the failures. Call it again to retry them.
 
     Args:
         tasks: tasks with different names.
         logs: folder for logs; on a cluster, one that all machines share.
-        options: where and how jobs run; by default on this machine.
         callback: called with the state several times per second.
-
-    Returns:
-        The failures; call it again to retry them.
 
     Raises:
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all jobs have ended.
-        ImportError: without submitit.
-        ValueError: if GPUs are requested and there are none, or if Slurm is missing or rejects a job; jobs that had
-            begun are stopped.
+        ValueError: if there is no GPU or no Slurm, or Slurm rejects a job; jobs that had begun are stopped.
     """
     options = options or JobOptions()
     callback = callback or (lambda state: None)

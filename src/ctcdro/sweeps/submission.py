@@ -25,8 +25,6 @@ USER_ERRORS = (ValueError, ImportError, OSError, FloatingPointError)  # commands
 
 
 class TaskProgress(NamedTuple):
-    """Progress of a task."""
-
     fraction: float
     description: str
 
@@ -56,17 +54,11 @@ class JobOptions:
     minutes: int = 24 * 60
     """Time limit of a Slurm job; it is then queued again and resumes."""
     partition: str | None = None
-    """Slurm partition to submit to."""
     sbatch: Mapping[str, str] = field(default_factory=dict)
     """Further options of sbatch, such as {"account": "speech"}."""
 
     def resolve(self, num_tasks: int) -> tuple[int, int]:
-        """The number of jobs at a time, and of threads per job.
-
-        Example:
-            >>> JobOptions("slurm").resolve(num_tasks=9), JobOptions(num_jobs=1, num_threads=2).resolve(num_tasks=9)
-            ((9, 4), (1, 2))
-        """
+        """The number of jobs at a time, and of threads per job."""
         if self.cluster == "slurm":
             return self.num_jobs or max(1, num_tasks), self.num_threads or 4
         num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -75,12 +67,6 @@ class JobOptions:
 
 
 def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device: str | None) -> Job[None]:
-    """Submits a task.
-
-    Raises:
-        ImportError: without submitit.
-        ValueError: if Slurm is missing or rejects the job.
-    """
     with extra("sweep", "A sweep"):
         import submitit
     logging.getLogger("submitit").setLevel(logging.ERROR)
@@ -112,11 +98,10 @@ def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device
 
 @dataclass(frozen=True)
 class JobProcess:
-    """What runs in the process of a job: the task, with its threads and device, under its lock."""
+    """What runs in the process of a job: the task, with its threads and device, under the lock of its log folder."""
 
     task: Task
     folder: str
-    """Folder of the logs and the lock of the task."""
     num_threads: int
     device: str | None
 
@@ -156,7 +141,6 @@ class JobProcess:
 
 
 def interrupt(number: int, frame: Any) -> NoReturn:
-    """A signal handler that does what Ctrl-C does."""
     raise KeyboardInterrupt
 
 

@@ -42,13 +42,6 @@ from .submission import JobOptions, TaskProgress
 
 
 class SweepFolder:
-    """The files of a sweep.
-
-    Example:
-        >>> SweepFolder("sweep").run(SweepSetting(objective="group-dro", step_size=1e-4), seed=0).path.as_posix()
-        'sweep/runs/group-dro-0.0001-seed0'
-    """
-
     def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
         self.config = self.path / "sweep.yaml"
@@ -72,10 +65,9 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """Result of a sweep. There are no rows if runs failed."""
-
     folder: SweepFolder
     rows: list[Row]
+    """None if runs failed."""
     failures: list[Failure]
 
 
@@ -135,15 +127,12 @@ def sweep(
     """Trains every setting with every seed, selects on dev, and scores the selected settings on test.
 
     Args:
-        config: the sweep.
-        out: its folder; a sweep that it contains is resumed.
-        options: where and how runs are trained; by default on this machine.
+        out: folder of the sweep; a sweep that it contains is resumed.
         callback: called with the state of the jobs, several times per second.
 
     Raises:
-        ValueError: if `out` contains a sweep of another configuration that has trained something; if another process is
-            writing to it; if the dataset lacks a split; if `options` ask for something unavailable; or if runs on this
-            CPU ask for bfloat16 and it does not work.
+        ValueError: if `out` contains a sweep of another configuration that has trained something, or is in use; if the
+            dataset lacks a split; or if `options` or bfloat16 are not available on this machine.
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped, with their checkpoints.
     """
     options = options or JobOptions()
