@@ -57,14 +57,14 @@ def _write_dataset(
     overwrite: Overwrite = False,
 ) -> None:
     from ..prepare.prepare import prepare
-    from .console import dataset_shown, progress
+    from .console import print_dataset, progress
 
     if max_duration is not None and not max_duration > 0:
         raise typer.BadParameter(f"--max-duration must be positive; got {max_duration}.")
     limits = {split: max_duration for split in ("train", "dev") if max_duration is not None and isfinite(max_duration)}
     entries, about = source
     about |= {"max_duration": limits}
-    dataset_shown(prepare(entries, out, about, profile, limits, strict, overwrite, track=progress))
+    print_dataset(prepare(entries, out, about, profile, limits, strict, overwrite, track=progress))
 
 
 def _reader_command(name: str, max_duration: float | None = None) -> Callable[[Callable[..., Source]], Any]:
@@ -273,7 +273,7 @@ def synthetic(
     from ..prepare.statistics import statistics_by_language
     from ..synthetic.corpus import make_corpus
     from ..synthetic.spec import DEMO_SPECS, SpeechSpec
-    from .console import dataset_shown, progress
+    from .console import print_dataset, progress
     from .speech_specs import parse_speech_specs
 
     chosen = _split(languages)
@@ -292,7 +292,7 @@ def synthetic(
     except RuntimeError as error:  # from eSpeak NG
         raise ValueError(str(error)) from error
     statistics = {split: statistics_by_language(manifest) for split, manifest in manifests.items()}
-    dataset_shown(PreparedDataset(out, statistics, {}, []))
+    print_dataset(PreparedDataset(out, statistics, {}, []))
 
 
 def _split(languages: str | None) -> list[str] | None:

@@ -1,16 +1,16 @@
-"""`ctcdro score`: scores the output of any system against references; no model needed."""
+"""`ctcdro score` and `ctcdro report`, which need no model."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..runtime.extras import extra
 from ..scoring.formatting import format_percent
 
 if TYPE_CHECKING:
@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from ..scoring.seeds import TTest
     from ..scoring.transcripts import Transcript
 
-
-class ScoringProfile(StrEnum):
-    """The profiles of `ctcdro.scoring.profiles`."""
-
-    plain = "plain"
-    ml_superb2 = "ml-superb2"
-    paper = "paper"
+ScoringProfile = Literal["plain", "ml-superb2", "paper"]
+ProfileOption = Annotated[
+    ScoringProfile,
+    typer.Option(help="plain: corpus rates. ml-superb2: the challenge's rules. paper: the authors' scoring."),
+]
 
 
 def score(
@@ -37,10 +35,7 @@ def score(
         list[Path],
         typer.Argument(help="Hypotheses in any of these formats; each further file is compared with the first."),
     ],
-    profile: Annotated[
-        ScoringProfile,
-        typer.Option(help="plain: corpus rates. ml-superb2: the challenge's rules. paper: the authors' scoring."),
-    ] = ScoringProfile.plain,
+    profile: ProfileOption = "plain",
     lang: Annotated[str | None, typer.Option(help="Language of references that specify none, for example ces.")] = None,
     missing_as_empty: Annotated[
         bool, typer.Option("--missing-as-empty", help="Count references without a hypothesis as empty hypotheses.")
@@ -54,12 +49,20 @@ def score(
 
     Example: ctcdro score test.jsonl baseline.trn ours.trn
     """
+    from ..scoring.comparisons import compare
+    from ..scoring.seeds import t_test_over_languages
     from ..scoring.transcripts import read_references
     from ..storage.json_files import write_json
 
     references = read_references(reference, lang)
-    systems = [_score_file(path, references, missing_as_empty, profile.value) for path in hypotheses]
-    comparisons = [_compare(systems[0], system) for system in systems[1:]]
+    systems = [_score_file(path, references, missing_as_empty, profile) for path in hypotheses]
+    first, *others = systems
+    comparisons = [
+        SystemComparison(
+            other.name, compare(first.counts, other.counts), t_test_over_languages(first.scores, other.scores)
+        )
+        for other in others
+    ]
     record = _record(systems, comparisons)
     if out is not None:
         write_json(out, record)
@@ -73,8 +76,6 @@ def score(
 
 @dataclass(frozen=True)
 class ScoredSystem:
-    """A file of hypotheses with its scores."""
-
     name: str
     counts: Counts
     scores: Scores
@@ -98,14 +99,6 @@ def _score_file(path: Path, references: Sequence[Transcript], missing_as_empty: 
 
     counts = count(match(references, read_hypotheses(path), missing_as_empty), profile)
     return ScoredSystem(str(path), counts, counts.scores(), confidence_intervals(counts))
-
-
-def _compare(first: ScoredSystem, second: ScoredSystem) -> SystemComparison:
-    from ..scoring.comparisons import compare
-    from ..scoring.seeds import t_test_over_languages
-
-    test = t_test_over_languages(first.scores, second.scores)
-    return SystemComparison(second.name, compare(first.counts, second.counts), test)
 
 
 def _record(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparison]) -> dict[str, Any]:
@@ -159,3 +152,50 @@ def print_scores(scores: Scores, intervals: Uncertainty[Interval] | None = None)
     few = scores.small_languages
     if few and intervals is not None:
         results.print(f"Fewer than {FEW_UTTERANCES} utterances, so intervals are only rough: {', '.join(few)}")
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders of finished runs, or folders with runs/, such as that of a sweep.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.", dir_okay=False)],
+    split: Annotated[str, typer.Option(help="Split whose scores to show; written by `ctcdro evaluate`.")] = "test",
+    baseline: Annotated[
+        str | None, typer.Option(help="Run or objective to compare others with. [default: erm]")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for the figures as PNG and PDF.", file_okay=False)
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="Folder for the tables as Markdown, CSV and LaTeX.", file_okay=False)
+    ] = None,
+    num_worst: Annotated[int, typer.Option(help="Number of worst utterances to show.", min=0)] = 5,
+    no_audio: Annotated[bool, typer.Option("--no-audio", help="Omit the audio of the worst utterances.")] = False,
+) -> None:
+    """Write one HTML page about runs: tables, figures, significance and the worst utterances.
+
+    Example: ctcdro report runs/erm runs/ctc-dro --out page.html
+    """
+    if not out.absolute().parent.is_dir():
+        raise typer.BadParameter(f"--out {out}: the folder {out.parent} does not exist.")
+    from .console import progress
+
+    with extra("report", "`ctcdro report`"):
+        from ..report.page import write_report
+
+    written = write_report(
+        runs,
+        out,
+        split=split,
+        baseline=baseline,
+        figures=figures,
+        tables=tables,
+        num_worst=num_worst,
+        audio=not no_audio,
+        track=progress,
+    )
+    typer.echo(f"Page: {written.page}")
+    if figures is not None:
+        typer.echo(f"Figures: {figures}")
+    if tables is not None:
+        typer.echo(f"Tables: {tables}")

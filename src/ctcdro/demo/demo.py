@@ -39,7 +39,7 @@ def demo(
     num_steps: int | None = None,
     num_jobs: int | None = None,
     track: Track = untracked,
-    callback: JobCallback | None = None,
+    callback: JobCallback = lambda state: None,
 ) -> SweepResult:
     """Generates the corpus, trains and scores all runs, and writes the page.
 
@@ -55,9 +55,8 @@ def demo(
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP; call it again to resume.
     """
     folder = Path(out)
-    corpus, page = folder / "corpus", report_path(folder)
-    _refuse_other_corpus(corpus, specs)
-    if not page.exists():
+    corpus, page = folder / "corpus", folder / "report.html"
+    if not (_has_corpus(corpus, specs) and page.exists()):
         make_corpus(corpus, specs, track=track)
     config = demo_sweep(corpus, seed, num_steps)
     options = JobOptions(num_jobs=num_jobs or len(config.grid()), num_threads=1)
@@ -69,17 +68,16 @@ def demo(
     return result
 
 
-def _refuse_other_corpus(corpus: Path, specs: Mapping[str, SpeechSpec]) -> None:
+def _has_corpus(corpus: Path, specs: Mapping[str, SpeechSpec]) -> bool:
+    """Whether the corpus exists; one of other specs is rejected."""
     manifest, about = corpus / "train.jsonl", corpus / "dataset.json"
-    recipes = json.dumps({language: asdict(spec) for language, spec in specs.items()}, sort_keys=True)
-    if manifest.exists() and not (
-        about.exists() and json.dumps(read_json(about).get("recipes"), sort_keys=True) == recipes
-    ):
+    if not manifest.exists():
+        return False
+    found = read_json(about).get("recipes") if about.exists() else None
+    expected = {language: asdict(spec) for language, spec in specs.items()}
+    if json.dumps(found, sort_keys=True) != json.dumps(expected, sort_keys=True):
         raise ValueError(f"{manifest} already exists, and was made with other options. Choose another --out.")
-
-
-def report_path(out: PathLike) -> Path:
-    return Path(out) / "report.html"
+    return True
 
 
 def demo_sweep(corpus: PathLike, seed: int = 0, num_steps: int | None = None) -> SweepConfig:

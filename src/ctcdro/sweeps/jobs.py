@@ -1,7 +1,5 @@
 """Tasks as jobs in separate processes, on this machine or on a Slurm cluster.
 
-    failures = launch(tasks, "logs", JobOptions(num_jobs=2))
-
 Guarantees: a task that is done is not started again, and no two processes work on the same task, whoever started them.
 A failed task does not affect the others. Ctrl-C, SIGTERM and SIGHUP stop all jobs with SIGTERM, and `launch` waits for
 them. A job that a cluster preempts is queued again. Whether a task is done is decided by the task, not by its job.
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..storage.paths import PathLike
 from .slurm import SlurmQueue, wait_for_shared_files
-from .submission import ERROR_FILE, JobOptions, Task, interrupt, submit, visible_gpus
+from .submission import ERROR_FILE, JobOptions, Task, submit, visible_gpus
 
 if TYPE_CHECKING:
     from submitit import Job
@@ -63,12 +61,11 @@ class _RunningJob:
 
 
 def launch(
-    tasks: Sequence[Task], logs: PathLike, options: JobOptions | None = None, callback: JobCallback | None = None
+    tasks: Sequence[Task], logs: PathLike, options: JobOptions | None = None, callback: JobCallback = lambda state: None
 ) -> list[Failure]:
     """Runs all tasks that are not done yet, in their order, and returns the failures. Call it again to retry them.
 
     Args:
-        tasks: tasks with different names.
         logs: folder for logs; on a cluster, one that all machines share.
         callback: called with the state several times per second.
 
@@ -77,7 +74,6 @@ def launch(
         ValueError: if there is no GPU or no Slurm, or Slurm rejects a job; jobs that had begun are stopped.
     """
     options = options or JobOptions()
-    callback = callback or (lambda state: None)
     state = LaunchState(waiting=[task for task in tasks if not task.is_done()])
     state.done = [task for task in tasks if task not in state.waiting]
     num_jobs, num_threads = options.resolve(len(tasks))
@@ -140,7 +136,8 @@ def _stop(jobs: Sequence[Job[None]], options: JobOptions) -> None:
 @contextmanager
 def _stop_signals_interrupt() -> Iterator[None]:
     """SIGTERM and SIGHUP act like Ctrl-C, so that no job is left behind."""
-    handlers = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
     finally:

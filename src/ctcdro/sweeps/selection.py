@@ -20,12 +20,10 @@ class Row:
 
     setting: SweepSetting
     seed: int
-    max_cer: float
-    """CER of the worst language."""
-    worst_lang: str
-    avg_cer: float
-    """Mean CER over languages."""
-    lid: float
+    worst_cer: float
+    worst_language: str
+    mean_cer: float
+    mean_lid: float
     """Accuracy of language identification, mean over languages."""
     seconds: float
     """Training time."""
@@ -53,8 +51,8 @@ class SettingResult:
 
 
 def average(setting: SweepSetting, rows: Sequence[Row]) -> SettingResult:
-    worst_cer = statistics.fmean(row.max_cer for row in rows)
-    return SettingResult(setting, worst_cer, statistics.fmean(row.avg_cer for row in rows))
+    worst_cer = statistics.fmean(row.worst_cer for row in rows)
+    return SettingResult(setting, worst_cer, statistics.fmean(row.mean_cer for row in rows))
 
 
 def select(results: Sequence[SettingResult]) -> list[SettingResult]:
