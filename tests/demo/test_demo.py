@@ -62,9 +62,9 @@ def test_it_leaves_runs_a_table_and_a_page(story):
     }
     rows = json.loads((story.folder / "table.json").read_text())
     assert [row["objective"] for row in rows] == ["erm", "group-dro", "ctc-dro"]
-    keys = "objective step_size smoothing seed max_cer worst_lang avg_cer lid seconds"
+    keys = "objective step_size smoothing seed worst_cer worst_language mean_cer mean_lid seconds"
     assert all(list(row) == keys.split() for row in rows)
-    assert {row["worst_lang"] for row in rows} <= {"ces", "cmn", "kor", "pol", "ron", "spa"}
+    assert {row["worst_language"] for row in rows} <= {"ces", "cmn", "kor", "pol", "ron", "spa"}
     assert "synthetic" in (story.folder / "report.html").read_text(encoding="utf-8").lower()
 
 
@@ -79,17 +79,23 @@ def test_a_finished_one_is_only_shown_again(story):
     assert story.later_times == story.times
 
 
+def test_the_corpus_of_a_finished_one_is_not_planned_again(story, monkeypatch):
+    monkeypatch.setattr("ctcdro.demo.demo.make_corpus", None)
+    result = demo(story.folder, specs=specs_of(story.folder), num_steps=4)
+    assert [row.setting.objective for row in result.rows] == ["erm", "group-dro", "ctc-dro"]
+
+
 def test_other_options_need_another_folder(story):
     with pytest.raises(ValueError, match=r"seeds was \[0\], now it is \[1\]"):
         demo(story.folder, seed=1, specs=specs_of(story.folder), num_steps=4)
-    with pytest.raises(ValueError, match=r"corpus/train\.jsonl .*recipes was"):
+    with pytest.raises(ValueError, match=r"corpus/train\.jsonl .* other options\. Choose another --out\.$"):
         demo(story.folder, num_steps=4)
 
 
 def test_a_corpus_of_unknown_origin_is_rejected(tmp_path):
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "train.jsonl").touch()
-    with pytest.raises(ValueError, match=r"corpus/train\.jsonl"):
+    with pytest.raises(ValueError, match=r"corpus/train\.jsonl .* other options\. Choose another --out\.$"):
         demo(tmp_path, num_steps=4)
 
 

@@ -1,12 +1,10 @@
 """Configurations: the paper's defaults, overrides, and what is refused."""
 
-import json
-
 import pytest
 import yaml
 
 from ctcdro.models.recognizer import build
-from ctcdro.runs.config import parse_config, read_config, schema
+from ctcdro.runs.config import Config, parse_config, read_config
 
 
 def test_defaults_are_the_papers():
@@ -110,9 +108,9 @@ def test_files_that_are_none_are_refused(tmp_path, text):
 
 
 def test_the_schema_describes_every_key():
-    found = json.loads(schema())
+    found = Config.model_json_schema()
     sections = found["$defs"]
-    assert sections["OptimizerConfig"]["properties"]["accumulate"]["description"].startswith("Batches of one step")
+    assert sections["OptimizerConfig"]["properties"]["accumulate"]["description"].startswith("Batches per step")
     assert set(found["properties"]) == {"dataset", "seed", "model", "objective", "batches", "optimizer", "training"}
 
 

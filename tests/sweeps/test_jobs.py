@@ -16,7 +16,7 @@ import torch
 from ctcdro.storage.locks import lock_folder
 from ctcdro.sweeps import slurm as slurm_module
 from ctcdro.sweeps.jobs import _devices, launch
-from ctcdro.sweeps.submission import JobOptions, TaskProgress
+from ctcdro.sweeps.submission import JobOptions
 
 # Jobs cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -39,7 +39,7 @@ class Writes:
         return self.path.exists()
 
     def progress(self):
-        return TaskProgress(0.5, "writing")
+        return 0.5, "writing"
 
 
 class Fails(Writes):
@@ -185,7 +185,7 @@ JobProcess(Task(), sys.argv[1], 1, None)()
 
 def test_a_missing_slurm_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match=r"Cannot submit task to Slurm: .*srun"):
+    with pytest.raises(ValueError, match=r"Cannot submit task: .*srun"):
         launch([Writes(tmp_path / "task")], tmp_path / "logs", JobOptions("slurm"))
 
 
@@ -272,6 +272,7 @@ def test_cores_are_shared_among_jobs(monkeypatch):
     assert JobOptions().resolve(20) == (8, 1)
     assert JobOptions(num_jobs=3).resolve(20) == (3, 2)
     assert JobOptions(num_jobs=20).resolve(20) == (20, 1)
+    assert JobOptions("slurm").resolve(20) == (20, 4)
 
 
 def test_gpus_are_assigned_in_turn_by_their_visible_names(monkeypatch):

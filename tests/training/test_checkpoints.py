@@ -12,10 +12,10 @@ import torch
 
 from ctcdro.training.checkpoints import (
     Checkpoint,
-    flattened,
     has_checkpoints,
     load_checkpoint,
-    restored,
+    optimizer_state,
+    optimizer_tensors,
     save_checkpoint,
 )
 
@@ -69,7 +69,7 @@ def test_a_damaged_one_is_passed_over_for_the_one_before(tmp_path, damage, caplo
     damage(tmp_path / "000000002")
     with caplog.at_level(logging.WARNING):
         assert load_checkpoint(tmp_path).step == 1
-    assert "000000002 is damaged" in caplog.text
+    assert re.search("Skipping checkpoint .*000000002, which is damaged", caplog.text)
     save_checkpoint(tmp_path, checkpoint(2))
     assert load_checkpoint(tmp_path).step == 2
 
@@ -133,9 +133,9 @@ def test_the_state_of_an_optimizer_survives(tmp_path):
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, betas=(0.9, 0.98))
     model(torch.ones(1, 3)).sum().backward()
     optimizer.step()
-    tensors, values = flattened(optimizer.state_dict(), "optimizer")
-    state = restored(json.loads(json.dumps(values)), tensors)
-    state["state"] = {int(number): one for number, one in state["state"].items()}
+    before = optimizer.state_dict()
+    param_groups = json.loads(json.dumps(before["param_groups"]))
+    state = optimizer_state(optimizer_tensors(before), param_groups)
     other = torch.optim.AdamW(torch.nn.Linear(3, 2).parameters(), lr=0.5)
     other.load_state_dict(state)
     assert other.param_groups[0]["lr"] == 0.1
@@ -164,17 +164,6 @@ def test_folders_of_others_are_neither_read_nor_removed_nor_renamed(tmp_path, ca
         save_checkpoint(tmp_path, checkpoint(7))
     assert load_checkpoint(tmp_path).step == 6
     assert caplog.text == ""
-
-
-def test_a_damaged_checkpoint_with_a_stray_file_is_written_again(tmp_path):
-    save_checkpoint(tmp_path, checkpoint(1))
-    (tmp_path / "000000001" / "notes.txt").write_text("mine")
-    (tmp_path / "000000001" / "values.json").write_text("{")
-    assert load_checkpoint(tmp_path) is None
-    save_checkpoint(tmp_path, checkpoint(1))
-    assert load_checkpoint(tmp_path).step == 1
-    assert (tmp_path / "000000001" / "notes.txt").read_text() == "mine"
-    assert [path.name for path in tmp_path.iterdir()] == ["000000001"]
 
 
 def test_a_stray_file_in_a_checkpoint_does_not_hide_it(tmp_path):

@@ -18,13 +18,13 @@ import torch
 from tones import write_dataset
 
 from ctcdro.models.recognizer import load
-from ctcdro.runs.config import parse_config
+from ctcdro.runs.config import OptimizerConfig, parse_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.speech.audio import AudioError
 from ctcdro.speech.manifest import Manifest
 from ctcdro.storage.json_files import read_log
 from ctcdro.training.loop import train, train_step
-from ctcdro.training.setup import set_up_run
+from ctcdro.training.setup import learning_rate_factor, set_up_run
 from ctcdro.training.state import publish_best_model
 from ctcdro.training.validation import validate
 
@@ -187,6 +187,12 @@ def test_a_run_without_any_readable_audio_ends_with_a_message(tmp_path):
         AudioError, match=r"all [0-9]+ batches of an epoch were skipped. The first error: .*train.jsonl:"
     ):
         train(config(data, "batches.on_fault=skip"), tmp_path / "run")
+
+
+def test_the_learning_rate_rises_in_warmup_and_then_falls_to_zero():
+    settings = OptimizerConfig(schedule="linear", warmup=0.2)
+    factors = [learning_rate_factor(settings, step, total=10) for step in (0, 1, 2, 6, 10)]
+    assert factors == pytest.approx([0.5, 1.0, 1.0, 0.5, 0.0])
 
 
 def test_the_learning_rate_that_is_told_is_that_of_the_step(dataset, tmp_path):

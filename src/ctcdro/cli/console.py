@@ -21,21 +21,15 @@ results = Console(markup=False, highlight=False, emoji=False)
 
 
 def progress(sequence: Iterable[Item], description: str, total: float | None = None) -> Iterable[Item]:
-    """Shows progress on the terminal."""
     return track(sequence, description, total=total, console=messages)
 
 
 def escaped(text: str) -> str:
-    """Escapes characters that a terminal could interpret as commands.
-
-    Example:
-        >>> escaped("a\\x1b[2Jb")
-        'a\\\\x1b[2Jb'
-    """
+    """Escapes characters that a terminal could interpret as commands."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
-def dataset_shown(done: PreparedDataset) -> None:
+def print_dataset(done: PreparedDataset) -> None:
     """Prints the statistics of a prepared dataset, and the number of dropped utterances."""
     from ..report.tables.datasets import statistics_table
 
@@ -50,7 +44,7 @@ def dataset_shown(done: PreparedDataset) -> None:
     results.print(f"Dataset: {done.folder}")
 
 
-def check_shown(report: CheckReport, max_shown: int) -> None:
+def print_check(report: CheckReport, max_shown: int) -> None:
     """Prints statistics, then findings by kind, errors first."""
     from ..report.tables.datasets import statistics_table
 

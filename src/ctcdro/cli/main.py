@@ -1,7 +1,4 @@
-"""The command line: each command parses, calls one library function, and prints where the result is.
-
-Slow imports are inside the commands that need them, so that `ctcdro --help` is fast.
-"""
+"""The application and its entry point. Commands import what is slow when they run, so that `ctcdro --help` is fast."""
 
 from __future__ import annotations
 
@@ -75,13 +72,13 @@ def check(
         with extra("report", "`ctcdro check --figure`"):  # fails before the audio is read
             import matplotlib.figure  # noqa: F401
     from ..check.check import check_dataset
-    from .console import check_shown, progress
+    from .console import print_check, progress
 
     result = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, progress, batch_duration)
     if as_json:
         typer.echo(result.to_json())
     else:
-        check_shown(result, max_shown)
+        print_check(result, max_shown)
     if figure is not None:
         from ..report.figures import draw_lengths
 

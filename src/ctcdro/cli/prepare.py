@@ -53,11 +53,11 @@ def _write_dataset(
     overwrite: Overwrite = False,
 ) -> None:
     from ..prepare.prepare import prepare
-    from .console import dataset_shown, progress
+    from .console import print_dataset, progress
 
     limits = {split: max_duration for split in ("train", "dev") if max_duration is not None and isfinite(max_duration)}
     about |= {"max_duration": limits}
-    dataset_shown(prepare(entries, out, about, profile, limits, strict, overwrite, track=progress))
+    print_dataset(prepare(entries, out, about, profile, limits, strict, overwrite, track=progress))
 
 
 def _reader_command(name: str, max_duration: float | None = None) -> Callable[[Callable[..., Entries]], Any]:
@@ -242,7 +242,7 @@ def synthetic(
     from ..prepare.statistics import statistics_by_language
     from ..synthetic.corpus import make_corpus
     from ..synthetic.spec import DEMO_SPECS, SpeechSpec
-    from .console import dataset_shown, progress
+    from .console import print_dataset, progress
     from .speech_specs import parse_speech_specs
 
     chosen = _split(languages)
@@ -261,7 +261,7 @@ def synthetic(
     except RuntimeError as error:  # from eSpeak NG
         raise ValueError(str(error)) from error
     statistics = {split: statistics_by_language(manifest) for split, manifest in manifests.items()}
-    dataset_shown(PreparedDataset(out, statistics, {}, []))
+    print_dataset(PreparedDataset(out, statistics, {}, []))
 
 
 def _split(languages: str | None) -> list[str] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -13,6 +12,7 @@ import typer
 from ..runtime.extras import extra
 from ..runtime.ranks import is_first_process
 from ..scoring.formatting import format_percent
+from .score import ProfileOption, print_scores
 
 if TYPE_CHECKING:
     from ..decoding.beam_search import BeamSearch
@@ -45,10 +45,10 @@ def train(
     Run the same command again to resume an unfinished run exactly. A finished run is never overwritten.
     """
     with extra("train", "`ctcdro train`"):
-        from ..runs.config import read_config, schema
+        from ..runs.config import Config, read_config
 
     if show_schema:
-        typer.echo(schema())
+        typer.echo(json.dumps(Config.model_json_schema(), indent=2))
         return
     if config is None or out is None:
         raise typer.BadParameter("specify a configuration and --out.")
@@ -65,7 +65,7 @@ def train(
 def evaluate(
     run: RunArgument,
     split: Annotated[str, typer.Option(help="Split of the dataset.")] = "test",
-    profile: Annotated[str, typer.Option(help="Scoring profile: plain, ml-superb2 or paper.")] = "plain",
+    profile: ProfileOption = "plain",
     dataset: Annotated[Path | None, typer.Option(help="Folder of the dataset. Default: that of the run.")] = None,
     batch_duration: Annotated[float, typer.Option(help="Seconds of audio per batch.")] = 50.0,
     num_workers: Annotated[int, typer.Option(help="Processes that read audio.")] = 0,
@@ -79,7 +79,6 @@ def evaluate(
     Results of a beam search do not replace those of greedy decoding: they are named test-beam instead of test.
     """
     from .console import progress
-    from .score import print_scores
 
     with extra("train", "`ctcdro evaluate`"):
         from ..decoding.evaluate import evaluate as run_evaluation
@@ -186,7 +185,7 @@ class _TrainingProgress:
         from .console import messages
 
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"))
-        self._bar = Progress(*columns, console=messages, disable=not is_first_process())
+        self._bar = Progress(*columns, console=messages, disable=not is_first_process(), transient=True)
         self._task = self._bar.add_task("", total=num_steps(config), figures="")
         self._last: float | None = None
 
@@ -194,12 +193,8 @@ class _TrainingProgress:
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if error is None or self._last is not None:
-            self._bar.stop()
-        else:  # an empty bar says nothing about the error
-            self._bar.live.transient = True
-            self._bar.live.stop()
+    def __exit__(self, *error: object) -> None:
+        self._bar.live.stop()  # `Progress.stop` would print an empty line into a file
 
     def track(self, sequence: Iterable[Item], description: str, total: float | None = None) -> Iterator[Item]:
         """Shows work before the first step in a separate bar."""
@@ -212,12 +207,9 @@ class _TrainingProgress:
     def __call__(self, record: dict[str, Any]) -> None:
         if "epoch" in record:
             best = ", the best so far" if record["is_best"] else ""
-            self._bar.console.print(
-                f"epoch {record['epoch']}: dev loss {record['dev_loss']:.2f}, worst {record['worst_language']} "
-                f"{format_percent(record['worst_cer'])} % CER{best}",
-                highlight=False,
-                markup=False,
-            )
+            worst = f"worst {record['worst_language']} {format_percent(record['worst_cer'])} % CER"
+            line = f"epoch {record['epoch']}: dev loss {record['dev_loss']:.2f}, {worst}{best}"
+            self._bar.console.print(line, highlight=False, markup=False)
             return
         name, weight = max(record["weights"].items(), key=lambda item: item[1])
         before, self._last = self._last, record["seconds"]

@@ -1,13 +1,12 @@
-"""`ctcdro score`: scores the output of any system against references; no model needed."""
+"""`ctcdro score`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,13 +19,11 @@ if TYPE_CHECKING:
     from ..scoring.seeds import TTest
     from ..scoring.transcripts import Transcript
 
-
-class ScoringProfile(StrEnum):
-    """The profiles of `ctcdro.scoring.profiles`."""
-
-    plain = "plain"
-    ml_superb2 = "ml-superb2"
-    paper = "paper"
+ScoringProfile = Literal["plain", "ml-superb2", "paper"]
+ProfileOption = Annotated[
+    ScoringProfile,
+    typer.Option(help="plain: corpus rates. ml-superb2: the challenge's rules. paper: the authors' scoring."),
+]
 
 
 def score(
@@ -37,10 +34,7 @@ def score(
         list[Path],
         typer.Argument(help="Hypotheses in any of these formats; each further file is compared with the first."),
     ],
-    profile: Annotated[
-        ScoringProfile,
-        typer.Option(help="plain: corpus rates. ml-superb2: the challenge's rules. paper: the authors' scoring."),
-    ] = ScoringProfile.plain,
+    profile: ProfileOption = "plain",
     lang: Annotated[str | None, typer.Option(help="Language of references that specify none, for example ces.")] = None,
     missing_as_empty: Annotated[
         bool, typer.Option("--missing-as-empty", help="Count references without a hypothesis as empty hypotheses.")
@@ -54,12 +48,20 @@ def score(
 
     Example: ctcdro score test.jsonl baseline.trn ours.trn
     """
+    from ..scoring.comparisons import compare
+    from ..scoring.seeds import t_test_over_languages
     from ..scoring.transcripts import read_references
     from ..storage.json_files import write_json
 
     references = read_references(reference, lang)
-    systems = [_score_file(path, references, missing_as_empty, profile.value) for path in hypotheses]
-    comparisons = [_compare(systems[0], system) for system in systems[1:]]
+    systems = [_score_file(path, references, missing_as_empty, profile) for path in hypotheses]
+    first, *others = systems
+    comparisons = [
+        SystemComparison(
+            other.name, compare(first.counts, other.counts), t_test_over_languages(first.scores, other.scores)
+        )
+        for other in others
+    ]
     record = _record(systems, comparisons)
     if out is not None:
         write_json(out, record)
@@ -73,8 +75,6 @@ def score(
 
 @dataclass(frozen=True)
 class ScoredSystem:
-    """A file of hypotheses with its scores."""
-
     name: str
     counts: Counts
     scores: Scores
@@ -98,14 +98,6 @@ def _score_file(path: Path, references: Sequence[Transcript], missing_as_empty: 
 
     counts = count(match(references, read_hypotheses(path), missing_as_empty), profile)
     return ScoredSystem(str(path), counts, counts.scores(), confidence_intervals(counts))
-
-
-def _compare(first: ScoredSystem, second: ScoredSystem) -> SystemComparison:
-    from ..scoring.comparisons import compare
-    from ..scoring.seeds import t_test_over_languages
-
-    test = t_test_over_languages(first.scores, second.scores)
-    return SystemComparison(second.name, compare(first.counts, second.counts), test)
 
 
 def _record(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparison]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -48,6 +48,8 @@ def sweep(
     """
     with extra("sweep", "`ctcdro sweep`"):
         from ..sweeps.config import SweepConfig, read_sweep
+        from ..sweeps.submission import JobOptions
+        from ..sweeps.sweep import sweep as run_sweep
 
     if show_schema:
         typer.echo(json.dumps(SweepConfig.model_json_schema(), indent=2))
@@ -55,10 +57,6 @@ def sweep(
     if config is None or out is None:
         raise typer.BadParameter("CONFIG and --out are required.")
     settings = read_sweep(config, overrides or [])
-    with extra("sweep", "`ctcdro sweep`"):
-        from ..sweeps.submission import JobOptions
-        from ..sweeps.sweep import sweep as run_sweep
-
     options = JobOptions(cluster, jobs, threads, gpu, round(60 * hours) or 1, partition, _parse_options(sbatch or []))
     with JobProgress() as progress:
         result = run_sweep(settings, out, options, progress)
@@ -84,7 +82,6 @@ def demo(
 
     with extra("demo", "`ctcdro demo`"):
         from ..demo.demo import demo as run_demo
-        from ..demo.demo import report_path
 
     typer.echo(f"Synthetic speech in {', '.join(DEMO_SPECS)} (eSpeak NG), a small model, three objectives.", err=True)
     specs = parse_speech_specs(DEMO_SPECS, minutes=[minutes] if minutes else None)
@@ -98,11 +95,10 @@ def demo(
     _exit_if_failed(result.failures)
     print_rows(result.rows)
     results.print("Synthetic speech: these figures say nothing about human speech.")
-    typer.echo(f"Table: {result.folder.table}\nPage: {report_path(out)}")
+    typer.echo(f"Table: {result.folder.table}\nPage: {out / 'report.html'}")
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """Prints the paper's table: the selected setting of each objective on the test data."""
     from .console import results
 
     results.print(rows_table(rows).to_rich())
@@ -122,19 +118,20 @@ def rows_table(rows: Sequence[Row]) -> Table:
     def value(name: str) -> Callable[[list[Row]], str]:
         return lambda runs: f"{runs[0].setting.values[name]:g}" if name in runs[0].setting.values else ""
 
-    def average(rates: Sequence[float], note: str = "") -> Cell:
-        return percent(statistics.fmean(rates), statistics.stdev(rates) if len(rates) > 1 else None, note=note)
+    def average(rates: Sequence[float], languages: Iterable[str] = ()) -> Cell:
+        deviation = statistics.stdev(rates) if len(rates) > 1 else None
+        return percent(statistics.fmean(rates), deviation, note=", ".join(sorted(set(languages))))
 
     columns: list[Column[list[Row]]] = [
         Column("objective", lambda runs: METHODS[runs[0].setting.objective].title),
         *(Column(name.replace("_", " "), value(name)) for name in TUNED),
         Column(
             "worst CER",
-            lambda runs: average([run.max_cer for run in runs], ", ".join(sorted({run.worst_lang for run in runs}))),
+            lambda runs: average([run.worst_cer for run in runs], [run.worst_language for run in runs]),
             "lower",
         ),
-        Column("mean CER", lambda runs: average([run.avg_cer for run in runs]), "lower"),
-        Column("LID", lambda runs: average([run.lid for run in runs]), "higher"),
+        Column("mean CER", lambda runs: average([run.mean_cer for run in runs]), "lower"),
+        Column("LID", lambda runs: average([run.mean_lid for run in runs]), "higher"),
     ]
     return Table.of("sweep", "", columns, by_setting.values())
 

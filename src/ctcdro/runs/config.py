@@ -1,27 +1,22 @@
-"""A run, described completely by one YAML file. Defaults are the paper's; where it is silent, the authors' code's.
-
-    dataset: set1
-    model: {encoder: facebook/wav2vec2-xls-r-300m}
-    objective: {name: ctc-dro, step_size: 1e-4, smoothing: 0.1}
+"""The configuration of a run: one YAML file. Defaults are the paper's; where it is silent, those of the authors' code.
 
 Unknown keys, wrong types and impossible combinations are rejected, with the path of the key.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from ..objectives.methods import METHODS, all_settings
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
 with extra("train", "A configuration file"):
-    from pydantic import AfterValidator, Field, create_model, model_validator
+    from pydantic import AfterValidator, Field, model_validator
 
-    from .parsing import Section, parse_section, read_values
+    from .parsing import Section, add_fields, parse_section, read_values
 
 
 class LoraConfig(Section):
@@ -29,7 +24,7 @@ class LoraConfig(Section):
 
     rank: int = Field(8, gt=0)
     alpha: float = Field(16.0, gt=0)
-    """Scale of the adapters, over the rank."""
+    """Scale of the adapters, divided by the rank."""
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
@@ -37,13 +32,13 @@ class ModelConfig(Section):
     """Encoder and head."""
 
     encoder: str = "facebook/wav2vec2-xls-r-300m"
-    """A folder or a name on the hub that transformers loads; or `mel-small`, which is trained from scratch."""
+    """A transformers checkpoint, as a folder or a name on the hub; or `mel-small`, which is trained from scratch."""
     head: Literal["transformer", "linear", "convolution"] = "transformer"
     """The paper's two Transformer layers over all layers of the encoder, one linear layer over the last, or
     convolutions over all layers, which are fast on a CPU. Default for `mel-small`, and its only head: linear."""
     freeze_encoder: bool = False
     feature_cache: Path | None = None
-    """Folder in which what a frozen encoder gives for each utterance is kept, instead of computing it every epoch."""
+    """Folder for the features of a frozen encoder, which are then computed only once."""
     lora: LoraConfig | None = None
     spec_augment: bool = True
     gradient_checkpointing: bool = False
@@ -60,13 +55,13 @@ class ModelConfig(Section):
         if self.encoder == "mel-small" and self.head != "linear":
             raise ValueError(f"`encoder` mel-small has a linear head; remove `head: {self.head}`")
         if self.freeze_encoder and self.lora is not None:
-            raise ValueError("`freeze_encoder` and `lora` cannot go together; adapters leave the encoder as it is")
+            raise ValueError("`freeze_encoder` and `lora` cannot be combined; adapters leave the encoder as it is")
         if self.encoder == "mel-small" and (self.freeze_encoder or self.lora is not None):
             raise ValueError("`encoder` mel-small is trained from scratch; it cannot be frozen or adapted")
         if self.feature_cache is not None and not self.freeze_encoder:
-            raise ValueError("`feature_cache` needs `freeze_encoder`, or features would change in training")
+            raise ValueError("`feature_cache` needs `freeze_encoder`; otherwise features change in training")
         if self.gradient_checkpointing and (self.freeze_encoder or self.encoder == "mel-small"):
-            raise ValueError("`gradient_checkpointing` has no use with a frozen encoder, nor with mel-small")
+            raise ValueError("`gradient_checkpointing` has no use with a frozen encoder or mel-small")
         return self
 
 
@@ -79,8 +74,14 @@ def _known_method(name: str) -> str:
 MethodName = Annotated[str, AfterValidator(_known_method), Field(json_schema_extra={"enum": list(METHODS)})]
 
 
-class ObjectiveBase(Section):
-    """What is minimized. Its other keys are the settings of all methods, from the registry of methods."""
+@add_fields(
+    **{
+        name: (setting.kind, Field(setting.default, ge=setting.at_least, description=setting.description))
+        for name, setting in all_settings().items()
+    }
+)
+class ObjectiveConfig(Section):
+    """What is minimized."""
 
     name: MethodName = "ctc-dro"
     loss_normalization: Literal["none", "frame", "label"] = "none"
@@ -88,11 +89,10 @@ class ObjectiveBase(Section):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that the method takes."""
         return {setting.name: getattr(self, setting.name) for setting in METHODS[self.name].settings}
 
     @model_validator(mode="after")
-    def _check(self) -> ObjectiveBase:
+    def _check(self) -> ObjectiveConfig:
         # Settings that have to be tuned may stay in a configuration when only the method is changed.
         tuned = {name for method in METHODS.values() for name in method.tuned}
         for key, setting in all_settings().items():
@@ -105,40 +105,26 @@ class ObjectiveBase(Section):
         return self
 
 
-if TYPE_CHECKING:
-    ObjectiveConfig = ObjectiveBase
-else:
-    ObjectiveConfig = create_model(
-        "ObjectiveConfig",
-        __base__=ObjectiveBase,
-        __doc__="What is minimized.",
-        **{
-            name: (setting.kind, Field(setting.default, ge=setting.at_least, description=setting.description))
-            for name, setting in all_settings().items()
-        },
-    )
-
-
 class BatchConfig(Section):
-    """Which utterances come together."""
+    """Batches and groups."""
 
     sampler: Literal["length-matched", "similar-length", "group-uniform"] = "length-matched"
     batch_duration: float = Field(50.0, gt=0)
-    """Seconds of a batch; for `length-matched`."""
+    """Seconds per batch; for `length-matched`."""
     balance: float = Field(0.0, ge=0, le=1)
-    """0: groups have equal shares; 1: shares in proportion to their audio, each utterance once an epoch."""
+    """0: groups have equal shares; 1: shares in proportion to their audio, each utterance once per epoch."""
     batch_size: int = Field(4, gt=0)
-    """Utterances of a batch; for the other samplers."""
+    """Utterances per batch; for the other samplers."""
     group_by: str = "lang"
-    """The fields that tell groups apart, as `lang,corpus`."""
+    """Field or fields that define groups, such as `lang,corpus`."""
     on_fault: Literal["stop", "skip"] = "stop"
-    """What to do about audio that cannot be read."""
+    """How to handle audio that cannot be read."""
     num_workers: int = Field(2, ge=0)
     """Processes that read audio."""
 
 
 class OptimizerConfig(Section):
-    """Adam, and how its steps are made."""
+    """Adam and its steps."""
 
     learning_rate: float = Field(1e-4, gt=0)
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
@@ -149,25 +135,25 @@ class OptimizerConfig(Section):
     """Limit on the norm of the gradient; null for none. It is scaled with the weight of a step's groups, so that it
     does not undo the group weights."""
     accumulate: int = Field(16, gt=0)
-    """Batches of one step, over all processes."""
+    """Batches per step, over all processes."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """After warm-up, the learning rate stays, or falls to zero."""
+    """Learning rate after warm-up: constant, or falling to zero."""
     warmup: float = Field(0.0, ge=0, lt=1)
-    """Part of all steps in which the learning rate rises from zero."""
+    """Fraction of all steps in which the learning rate rises from zero."""
 
 
 class TrainingConfig(Section):
-    """How long, how, and which model is kept."""
+    """Length, validation, checkpoints and precision."""
 
     epochs: int = Field(40, gt=0)
     batches_per_epoch: int = Field(1200, gt=0)
-    """After as many batches, over all processes, the development data are looked at."""
+    """Batches between validations, over all processes."""
     select: Literal["dev-loss", "worst-cer"] = "dev-loss"
-    """The model to keep: lowest loss on the development data, or lowest CER of their worst language."""
+    """The model to keep: lowest loss on the development set, or lowest CER of its worst language."""
     stop_after: int | None = Field(None, gt=0)
-    """Stop when so many epochs in a row have brought nothing better."""
+    """Stop after this many epochs in a row without improvement."""
     checkpoint_every: int | None = Field(None, gt=0)
-    """Steps between checkpoints; by default one an epoch."""
+    """Steps between checkpoints; by default one checkpoint per epoch."""
     keep_checkpoints: int = Field(2, ge=2)
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of matrix products. bf16 is rejected on a CPU where bfloat16 does not work."""
@@ -175,7 +161,7 @@ class TrainingConfig(Section):
     trackers: tuple[Literal["tensorboard", "wandb", "mlflow", "comet_ml", "aim", "clearml", "dvclive"], ...] = (
         "tensorboard",
     )
-    """Where figures go besides the run folder."""
+    """Experiment trackers that receive the figures of the run folder."""
     track_every: int = Field(10, gt=0)
     """Steps between figures for trackers; the run folder has those of every step."""
 
@@ -184,7 +170,7 @@ class Config(Section):
     """A run."""
 
     dataset: Path
-    """Folder with train.jsonl and dev.jsonl."""
+    """Folder with train.jsonl and dev.jsonl; a relative path is relative to the working directory."""
     seed: int = Field(0, ge=0)
     model: ModelConfig = ModelConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
@@ -197,46 +183,23 @@ class Config(Section):
         num_batches = self.training.epochs * self.training.batches_per_epoch
         if num_batches < self.optimizer.accumulate:
             raise ValueError(
-                f"training.epochs * training.batches_per_epoch are {num_batches} batches, fewer than one step takes "
+                f"training.epochs * training.batches_per_epoch are {num_batches} batches, fewer than one step needs "
                 f"(optimizer.accumulate is {self.optimizer.accumulate})"
             )
         warmup_batches = self.objective.settings.get("warmup_batches", 0)
         if warmup_batches >= num_batches:
             raise ValueError(
-                f"objective.warmup_batches is {warmup_batches}, but the run has only {num_batches} "
-                "batches (training.epochs * training.batches_per_epoch), so the group weights would never change; "
-                "lower it"
+                f"objective.warmup_batches is {warmup_batches}, but the run has only {num_batches} batches, so the "
+                "group weights would never change; lower it"
             )
         return self
 
 
 def read_config(path: PathLike, overrides: Iterable[str] = ()) -> Config:
-    """Reads a configuration.
-
-    Args:
-        path: the YAML file. Its `dataset`, if relative, is relative to the working directory.
-        overrides: as "objective.step_size=1e-3", applied after the file.
-
-    Raises:
-        ValueError: naming the file and the key.
-    """
+    """Reads a YAML file; `overrides` change it, such as "objective.step_size=1e-3"."""
     return parse_config(read_values(path), overrides, source=str(path))
 
 
 def parse_config(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> Config:
-    """The configuration of keys and values.
-
-    Example:
-        >>> config = parse_config({"dataset": "set1", "objective": {"step_size": "1e-3"}}, ["model.head=linear"])
-        >>> config.objective.step_size, config.model.head, config.training.epochs
-        (0.001, 'linear', 40)
-        >>> parse_config({"dataset": "set1", "objective": {"stepsize": 1}})
-        Traceback (most recent call last):
-        ValueError: configuration: objective.stepsize: unknown key; did you mean step_size? The keys are name, ...
-    """
+    """Creates a configuration from keys and values, as `read_config` does from a file."""
     return parse_section(Config, values, overrides, source)
-
-
-def schema() -> str:
-    """The JSON schema, with a description of every key."""
-    return json.dumps(Config.model_json_schema(), indent=2)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ..storage.atomic import atomic_write
 from ..storage.json_files import parse_json
@@ -32,12 +32,15 @@ class Section(BaseModel):
 AnySection = TypeVar("AnySection", bound=Section)
 
 
-def read_values(path: PathLike) -> dict[str, Any]:
-    """Keys and values of a YAML file, not validated yet.
+def add_fields(**fields: Any) -> Callable[[type[AnySection]], type[AnySection]]:
+    """Adds fields to a section that come from the registry of methods."""
+    return lambda section: create_model(
+        section.__name__, __base__=section, __doc__=section.__doc__, __module__=section.__module__, **fields
+    )
 
-    Raises:
-        ValueError: if it has none, naming the file.
-    """
+
+def read_values(path: PathLike) -> dict[str, Any]:
+    """Keys and values of a YAML file, not validated yet."""
     try:
         values = _parse_yaml(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
@@ -63,19 +66,13 @@ def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Ite
 
 
 def _parse_yaml(text: str) -> Any:
-    """The value of a text in YAML, by the safe loader; None if there is none.
-
-    Raises:
-        ValueError: if it is not YAML, or uses aliases, with which a short text can expand to any size.
-    """
+    """The value of a YAML text. Aliases are rejected: with them, a short text can expand to any size."""
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"more than {MAX_CHARACTERS:,} characters")
     try:
         return yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(str(error)) from error
-    except RecursionError as error:
-        raise ValueError("too deeply nested") from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -86,17 +83,12 @@ class _Loader(yaml.SafeLoader):
 
 
 def _plain(values: Any) -> Any:
-    """The values as JSON has them: dates are text, and keys are, too."""
+    """The values as in JSON: dates and keys are text."""
     return parse_json(json.dumps(values, default=str))
 
 
 def by_key(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested values by dotted keys.
-
-    Example:
-        >>> dict(by_key({"seed": 1, "model.lora": {"rank": 4}}))
-        {'seed': 1, 'model.lora.rank': 4}
-    """
+    """Nested values by dotted keys, such as `model.lora.rank`."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from by_key(value, f"{prefix}{key}.")
@@ -104,29 +96,39 @@ def by_key(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield prefix + key, value
 
 
-def differences(there: Section, here: Section) -> str:
-    """What differs between two configurations, in words; empty if nothing does."""
+def refuse_changes(folder: Path, there: Section, here: Section) -> None:
+    """Rejects a configuration that differs from the one in the folder."""
     before, now = (dict(by_key(one.model_dump(mode="json"))) for one in (there, here))
-    return "; ".join(
-        f"{key} was {before.get(key)}, now it is {now.get(key)}"
-        for key in before | now
-        if before.get(key) != now.get(key)
-    )
+    changed = [key for key in before | now if before.get(key) != now.get(key)]
+    if changed:
+        changes = "; ".join(f"{key} was {before.get(key)}, now it is {now.get(key)}" for key in changed)
+        raise ValueError(
+            f"Cannot resume {folder}: the configuration changed ({changes}). Restore it, or choose another --out."
+        )
+
+
+def set_key(values: dict[str, Any], key: str, value: Any, source: str) -> None:
+    """Sets a dotted key; creates sections that are missing or null, such as `model.lora`."""
+    *sections, name = key.split(".")
+    for section in sections:
+        if values.get(section) is None:
+            values[section] = {}
+        values = values[section]
+        if not isinstance(values, dict):
+            raise ValueError(f"{source}: {section:.60} is a value and has no keys")
+    values[name] = value
 
 
 def _override(values: dict[str, Any], override: str) -> None:
-    key, sign, value = override.partition("=")
-    *sections, name = key.split(".")
-    if not sign or not name:
-        raise ValueError(f"--set must be as objective.step_size=1e-3; got {override!r:.60}.")
-    for section in sections:
-        values = values.setdefault(section, {})
-        if not isinstance(values, dict):
-            raise ValueError(f"--set {override:.200}: {section:.60} is a value, and has no keys.")
+    key, sign, text = override.partition("=")
+    if not sign or not key.split(".")[-1]:
+        raise ValueError(f"--set requires KEY=VALUE, such as objective.step_size=1e-3; got {override!r:.60}.")
+    source = f"--set {override:.200}"
     try:
-        values[name] = _plain(_parse_yaml(value))
+        value = _plain(_parse_yaml(text))
     except ValueError as error:
-        raise ValueError(f"--set {override:.200}: not a value: {' '.join(str(error).split())}") from error
+        raise ValueError(f"{source}: not a value: {' '.join(str(error).split())}") from error
+    set_key(values, key, value, source)
 
 
 def _fault(fault: Any, kind: type[Section]) -> str:
@@ -153,7 +155,7 @@ def _keys(path: Sequence[Any], kind: type[Section]) -> list[str]:
 
 
 def _section_in(annotation: Any) -> Any:
-    """The section that an annotation such as `Lora | None` speaks of."""
+    """The section in an annotation such as `LoraConfig | None`."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     return next(filter(None, map(_section_in, get_args(annotation))), None)

@@ -27,9 +27,6 @@ def prepare_cpu() -> bool:
 
     The first call runs the trial, which takes as long as importing torch. Call this before the process first uses
     oneDNN: where bfloat16 works only without AMX, it sets `ONEDNN_MAX_CPU_ISA`, unless that is set already.
-
-    Raises:
-        ValueError: if `CTCDRO_CPU_BFLOAT16` has an unknown value.
     """
     answer = os.environ.get(VARIABLE) or _find_answer()
     if answer not in ANSWERS:
@@ -41,11 +38,7 @@ def prepare_cpu() -> bool:
 
 
 def require_cpu() -> None:
-    """Prepares the CPU for a run with `training.precision: bf16`.
-
-    Raises:
-        ValueError: if bfloat16 does not work on this CPU.
-    """
+    """Prepares the CPU for a run with `training.precision: bf16`, or rejects it."""
     if not prepare_cpu():
         limit = os.environ.get(ISA_LIMIT, WITHOUT_AMX)
         raise ValueError(

@@ -11,17 +11,7 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Makes the `__getattr__` and `__dir__` of a package.
-
-    Args:
-        package: `__name__` of the package.
-        homes: the public names of each module, where the module is relative to the package.
-
-    Example:
-        >>> getattr_, dir_ = lazy_names("ctcdro.runtime", {"arguments": ["is_number"]})
-        >>> getattr_("is_number")(0.5), "is_number" in dir_()
-        (True, True)
-    """
+    """Makes the `__getattr__` and `__dir__` of a package from the public names of each of its modules."""
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def getattr_(name: str) -> Any:

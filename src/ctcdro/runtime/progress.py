@@ -15,10 +15,4 @@ class Track(Protocol):
 
 
 def untracked(sequence: Iterable[Item], description: str, total: float | None = None) -> Iterable[Item]:
-    """Shows nothing.
-
-    Example:
-        >>> list(untracked("abc", "letters"))
-        ['a', 'b', 'c']
-    """
     return sequence

@@ -15,7 +15,6 @@ RANK_VARIABLES = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RA
 
 
 def is_distributed() -> bool:
-    """Whether `torch.distributed` is initialized in this process."""
     import torch.distributed
 
     return torch.distributed.is_available() and torch.distributed.is_initialized()

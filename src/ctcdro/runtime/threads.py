@@ -14,7 +14,6 @@ Result = TypeVar("Result")
 
 # Large enough that submitting a task costs little.
 ITEMS_PER_TASK = 32
-
 # Tasks in flight: enough that threads do not wait for a slow task.
 TASKS_PER_THREAD = 4
 
@@ -24,10 +23,6 @@ def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item], nu
 
     Items are read lazily, in the thread of the caller, and a bounded number is in flight. After an error or Ctrl-C no
     further item is started.
-
-    Example:
-        >>> list(map_in_threads(len, ["a", "bcd"], num_threads=2))
-        [1, 3]
     """
     stopped = Event()
 

@@ -22,16 +22,6 @@ def explain_dead_processes() -> Iterator[None]:
 
     torch reports a dead worker from a signal handler, so the error can come from any line of the program, also while
     another error is handled. Wrap the whole program, not only the loader.
-
-    Raises:
-        ChildProcessError: if a worker of a `DataLoader` has died.
-        ConnectionError: if another process of a distributed run has died.
-
-    Example:
-        >>> with explain_dead_processes():
-        ...     raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed.")
-        Traceback (most recent call last):
-        ChildProcessError: A process that reads audio has died; ... (DataLoader worker (pid 7) is killed ...)
     """
     try:
         yield

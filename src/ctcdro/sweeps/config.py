@@ -1,11 +1,5 @@
 """The configuration of a sweep: a run, and the settings of each objective to try on it.
 
-    run: {dataset: set1, model: {encoder: facebook/wav2vec2-xls-r-300m}}
-    objectives: [erm, group-dro, ctc-dro]
-    step_sizes: [1e-3, 1e-4]
-    smoothings: [0.1, 0.5, 1]
-    seeds: [0, 1]
-
 A file that describes only a run is swept over the paper's settings. The same configuration always gives the same
 settings in the same order.
 """
@@ -14,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from ..objectives.methods import METHODS, all_settings
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
 with extra("sweep", "A sweep"):
-    from pydantic import Field, create_model, model_validator
+    from pydantic import Field, model_validator
 
     from ..runs.config import Config, MethodName, parse_config
-    from ..runs.parsing import Section, by_key, parse_section, read_values
+    from ..runs.parsing import Section, add_fields, by_key, parse_section, read_values, set_key
 
 BASELINE = "erm"
 
@@ -42,13 +36,14 @@ SET_BY_SWEEP = {
 }
 
 
-class SettingBase(Section):
-    """An objective. Its other keys are the tuned settings of all methods."""
+@add_fields(**{name: (float | None, Field(None, ge=setting.at_least)) for name, setting in TUNED.items()})
+class SweepSetting(Section):
+    """An objective with the values of its tuned settings."""
 
     objective: MethodName
 
     @model_validator(mode="after")
-    def _check(self) -> SettingBase:
+    def _check(self) -> SweepSetting:
         tuned = METHODS[self.objective].tuned
         for key in AXES:
             if (getattr(self, key) is not None) != (key in tuned):
@@ -62,30 +57,21 @@ class SettingBase(Section):
 
     @property
     def name(self) -> str:
-        """Name of the setting in run folders, without the seed.
-
-        Example:
-            >>> SweepSetting(objective="ctc-dro", step_size=1e-3, smoothing=0.5).name
-            'ctc-dro-0.001-0.5'
-            >>> SweepSetting(objective="erm").name
-            'erm'
-        """
-        return "-".join([self.objective, *map(_shortest, self.values.values())])
+        """Name in run folders, such as "ctc-dro-0.001-0.5"."""
+        return "-".join([self.objective, *(repr(value).removesuffix(".0") for value in self.values.values())])
 
 
-if TYPE_CHECKING:
-    SweepSetting = SettingBase
-else:
-    SweepSetting = create_model(
-        "SweepSetting",
-        __base__=SettingBase,
-        __doc__="An objective with the values of its tuned settings.",
-        **{name: (float | None, Field(None, ge=setting.at_least)) for name, setting in TUNED.items()},
-    )
-
-
-class SweepBase(Section):
-    """A sweep. Its other keys list the values to try of each tuned setting."""
+@add_fields(
+    **{
+        AXES[name]: (
+            tuple[Annotated[float, Field(gt=0)], ...],
+            Field(PAPER_VALUES.get(name, (setting.default,)), description=f"Values to try. {setting.description}"),
+        )
+        for name, setting in TUNED.items()
+    }
+)
+class SweepConfig(Section):
+    """A sweep."""
 
     run: Config
     """Configuration of a run, as for `ctcdro train`. The sweep replaces its seed, and the name, step size and smoothing
@@ -102,7 +88,7 @@ class SweepBase(Section):
     """Scoring profile."""
 
     @model_validator(mode="after")
-    def _check(self) -> SweepBase:
+    def _check(self) -> SweepConfig:
         for key in ("objectives", *AXES.values(), "settings", "seeds"):
             values = getattr(self, key)
             if values is not None and not values:
@@ -114,13 +100,7 @@ class SweepBase(Section):
         return self
 
     def grid(self) -> list[SweepSetting]:
-        """All settings, the objectives in the order given.
-
-        Example:
-            >>> config = parse_sweep({"dataset": "set1"})
-            >>> [setting.name for setting in config.grid()][:5]
-            ['erm', 'group-dro-0.001', 'group-dro-0.0001', 'ctc-dro-0.001-0.1', 'ctc-dro-0.001-0.5']
-        """
+        """All settings, the objectives in the order given."""
         if self.settings is not None:
             return list(self.settings)
         return [
@@ -146,68 +126,19 @@ class SweepBase(Section):
         for key, value in by_key(self.overrides.get(objective, {})):
             if key in SET_BY_SWEEP:
                 raise ValueError(f"{source}.{key}: the sweep sets this key; use `{SET_BY_SWEEP[key]}`")
-            _put(values, key, value)
+            set_key(values, key, value, source)
         try:
             return parse_config(values, source=source)
         except ValueError as error:
             raise ValueError(str(error).removesuffix(".")) from error  # the caller adds a period
 
 
-if TYPE_CHECKING:
-    SweepConfig = SweepBase
-else:
-    SweepConfig = create_model(
-        "SweepConfig",
-        __base__=SweepBase,
-        __doc__="A sweep.",
-        **{
-            AXES[name]: (
-                tuple[Annotated[float, Field(gt=0)], ...],
-                Field(PAPER_VALUES.get(name, (setting.default,)), description=f"Values to try. {setting.description}"),
-            )
-            for name, setting in TUNED.items()
-        },
-    )
-
-
 def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
-    """Reads the configuration of a sweep, or of a run, which is swept over the paper's settings.
-
-    Args:
-        path: YAML file.
-        overrides: changes to the file, such as "seeds=[0,1]" or "run.training.epochs=2".
-
-    Raises:
-        ValueError: naming the file and the key.
-    """
+    """Reads the YAML file of a sweep, or of a run; `overrides` change it, such as "run.training.epochs=2"."""
     return parse_sweep(read_values(path), overrides, source=str(path))
 
 
 def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> SweepConfig:
-    """Creates a sweep from keys and values.
-
-    Example:
-        >>> config = parse_sweep({"dataset": "set1"}, ["run.training.epochs=2", "seeds=[0, 1]"])
-        >>> config.step_sizes, config.smoothings, config.seeds, config.run.training.epochs
-        ((0.001, 0.0001), (0.1, 0.5, 1.0), (0, 1), 2)
-        >>> parse_sweep({"run": {"dataset": "set1", "modle": 1}})
-        Traceback (most recent call last):
-        ValueError: configuration: run.modle: unknown key; did you mean model? The keys are dataset, seed, model, ...
-    """
+    """Creates a sweep from keys and values, as `read_sweep` does from a file."""
     is_run = not set(values) & set(SweepConfig.model_fields)
     return parse_section(SweepConfig, {"run": values} if is_run else values, overrides, source)
-
-
-def _put(values: dict[str, Any], key: str, value: Any) -> None:
-    """Sets a dotted key; creates a section that is missing, such as `model.lora`."""
-    *sections, name = key.split(".")
-    for section in sections:
-        if not isinstance(values.get(section), dict):
-            values[section] = {}
-        values = values[section]
-    values[name] = value
-
-
-def _shortest(number: float) -> str:
-    short = f"{number:g}"
-    return short if float(short) == number else repr(number)

@@ -1,7 +1,5 @@
 """Tasks as jobs in separate processes, on this machine or on a Slurm cluster.
 
-    failures = launch(tasks, "logs", JobOptions(num_jobs=2))
-
 Guarantees: a task that is done is not started again, and no two processes work on the same task, whoever started them.
 A failed task does not affect the others. Ctrl-C, SIGTERM and SIGHUP stop all jobs with SIGTERM, and `launch` waits for
 them. A job that a cluster preempts is queued again. Whether a task is done is decided by the task, not by its job.
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..storage.paths import PathLike
 from .slurm import SlurmQueue, wait_for_shared_files
-from .submission import ERROR_FILE, JobOptions, Task, interrupt, submit, visible_gpus
+from .submission import ERROR_FILE, JobOptions, Task, submit, visible_gpus
 
 if TYPE_CHECKING:
     from submitit import Job
@@ -41,8 +39,6 @@ class Failure:
 
 @dataclass
 class LaunchState:
-    """Progress of a launch."""
-
     waiting: list[Task]
     running: list[Task] = field(default_factory=list)
     done: list[Task] = field(default_factory=list)
@@ -65,27 +61,19 @@ class _RunningJob:
 
 
 def launch(
-    tasks: Sequence[Task], logs: PathLike, options: JobOptions | None = None, callback: JobCallback | None = None
+    tasks: Sequence[Task], logs: PathLike, options: JobOptions | None = None, callback: JobCallback = lambda state: None
 ) -> list[Failure]:
-    """Runs all tasks that are not done yet, in their order.
+    """Runs all tasks that are not done yet, in their order, and returns the failures. Call it again to retry them.
 
     Args:
-        tasks: tasks with different names.
         logs: folder for logs; on a cluster, one that all machines share.
-        options: where and how jobs run; by default on this machine.
         callback: called with the state several times per second.
-
-    Returns:
-        The failures; call it again to retry them.
 
     Raises:
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all jobs have ended.
-        ImportError: without submitit.
-        ValueError: if GPUs are requested and there are none, or if Slurm is missing or rejects a job; jobs that had
-            begun are stopped.
+        ValueError: if there is no GPU or no Slurm, or Slurm rejects a job; jobs that had begun are stopped.
     """
     options = options or JobOptions()
-    callback = callback or (lambda state: None)
     state = LaunchState(waiting=[task for task in tasks if not task.is_done()])
     state.done = [task for task in tasks if task not in state.waiting]
     num_jobs, num_threads = options.resolve(len(tasks))
@@ -148,7 +136,8 @@ def _stop(jobs: Sequence[Job[None]], options: JobOptions) -> None:
 @contextmanager
 def _stop_signals_interrupt() -> Iterator[None]:
     """SIGTERM and SIGHUP act like Ctrl-C, so that no job is left behind."""
-    handlers = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
     finally:

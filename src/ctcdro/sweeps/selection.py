@@ -20,27 +20,19 @@ class Row:
 
     setting: SweepSetting
     seed: int
-    max_cer: float
-    """CER of the worst language."""
-    worst_lang: str
-    avg_cer: float
-    """Mean CER over languages."""
-    lid: float
+    worst_cer: float
+    worst_language: str
+    mean_cer: float
+    mean_lid: float
     """Accuracy of language identification, mean over languages."""
     seconds: float
     """Training time."""
 
     def to_record(self) -> dict[str, Any]:
-        """The object to write to table.json."""
         return {**self.setting.model_dump(), **{key: value for key, value in vars(self).items() if key != "setting"}}
 
 
 def read_row(run: RunFolder, setting: SweepSetting, seed: int, split: str) -> Row:
-    """Reads the scores of a run.
-
-    Raises:
-        ValueError: naming the file, if no language has text to score.
-    """
     scores = read_scores(run.scores(split))
     worst, mean_cer, mean_lid = scores.worst("cer"), scores.mean("cer"), scores.mean("lid")
     if worst is None or mean_cer is None or mean_lid is None:
@@ -59,9 +51,8 @@ class SettingResult:
 
 
 def average(setting: SweepSetting, rows: Sequence[Row]) -> SettingResult:
-    """Averages the rows of a setting."""
-    worst_cer = statistics.fmean(row.max_cer for row in rows)
-    return SettingResult(setting, worst_cer, statistics.fmean(row.avg_cer for row in rows))
+    worst_cer = statistics.fmean(row.worst_cer for row in rows)
+    return SettingResult(setting, worst_cer, statistics.fmean(row.mean_cer for row in rows))
 
 
 def select(results: Sequence[SettingResult]) -> list[SettingResult]:
@@ -69,13 +60,6 @@ def select(results: Sequence[SettingResult]) -> list[SettingResult]:
 
     Since the baseline is the same for all, the largest gain is the lowest CER. Ties go to the lowest mean CER, then to
     the first setting.
-
-    Example:
-        >>> small, large = (SweepSetting(objective="group-dro", step_size=size) for size in (1e-4, 1e-3))
-        >>> results = [SettingResult(SweepSetting(objective="erm"), 0.6, 0.3)]
-        >>> results += [SettingResult(small, 0.5, 0.3), SettingResult(large, 0.5, 0.2)]
-        >>> [result.setting.name for result in select(results)]
-        ['erm', 'group-dro-0.001']
     """
     by_objective: dict[str, list[SettingResult]] = {}
     for result in results:

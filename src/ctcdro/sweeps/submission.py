@@ -11,7 +11,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..runtime.extras import extra
 from ..storage.locks import lock_folder
@@ -24,13 +24,6 @@ UNLIMITED_MINUTES = 30 * 24 * 60  # submitit requires a limit
 USER_ERRORS = (ValueError, ImportError, OSError, FloatingPointError)  # commands print these without their type
 
 
-class TaskProgress(NamedTuple):
-    """Progress of a task."""
-
-    fraction: float
-    description: str
-
-
 class Task(Protocol):
     """Work that can be pickled, that knows whether it is done, and that resumes when it is called again."""
 
@@ -38,7 +31,8 @@ class Task(Protocol):
     def name(self) -> str: ...
     def __call__(self) -> None: ...
     def is_done(self) -> bool: ...
-    def progress(self) -> TaskProgress: ...
+    def progress(self) -> tuple[float, str]:
+        """The fraction that is done, and a description."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +50,11 @@ class JobOptions:
     minutes: int = 24 * 60
     """Time limit of a Slurm job; it is then queued again and resumes."""
     partition: str | None = None
-    """Slurm partition to submit to."""
     sbatch: Mapping[str, str] = field(default_factory=dict)
     """Further options of sbatch, such as {"account": "speech"}."""
 
     def resolve(self, num_tasks: int) -> tuple[int, int]:
-        """The number of jobs at a time, and of threads per job.
-
-        Example:
-            >>> JobOptions("slurm").resolve(num_tasks=9), JobOptions(num_jobs=1, num_threads=2).resolve(num_tasks=9)
-            ((9, 4), (1, 2))
-        """
+        """The number of jobs at a time, and of threads per job."""
         if self.cluster == "slurm":
             return self.num_jobs or max(1, num_tasks), self.num_threads or 4
         num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -75,12 +63,6 @@ class JobOptions:
 
 
 def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device: str | None) -> Job[None]:
-    """Submits a task.
-
-    Raises:
-        ImportError: without submitit.
-        ValueError: if Slurm is missing or rejects the job.
-    """
     with extra("sweep", "A sweep"):
         import submitit
     logging.getLogger("submitit").setLevel(logging.ERROR)
@@ -88,23 +70,20 @@ def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ERROR_FILE).unlink(missing_ok=True)
     is_slurm = options.cluster == "slurm"
-    try:
-        executor = submitit.AutoExecutor(folder, cluster=options.cluster, slurm_max_num_timeout=1000)
-    except RuntimeError as error:
-        raise ValueError(f"Cannot submit {task.name} to Slurm: {error}") from error
-    executor.update_parameters(
-        name=task.name,
-        timeout_min=options.minutes if is_slurm else UNLIMITED_MINUTES,
-        cpus_per_task=num_threads,
-        gpus_per_node=1 if options.gpu and is_slurm else None,
-        slurm_partition=options.partition,
-        slurm_additional_parameters=dict(options.sbatch) or None,
-    )
     # Jobs must not receive signals of the terminal: submitit would turn Ctrl-C into a SIGKILL for them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
     try:
+        executor = submitit.AutoExecutor(folder, cluster=options.cluster, slurm_max_num_timeout=1000)
+        executor.update_parameters(
+            name=task.name,
+            timeout_min=options.minutes if is_slurm else UNLIMITED_MINUTES,
+            cpus_per_task=num_threads,
+            gpus_per_node=1 if options.gpu and is_slurm else None,
+            slurm_partition=options.partition,
+            slurm_additional_parameters=dict(options.sbatch) or None,
+        )
         return executor.submit(JobProcess(task, str(folder), num_threads, device))
-    except RuntimeError as error:  # from sbatch
+    except RuntimeError as error:  # Slurm is missing, or rejects the job
         raise ValueError(f"Cannot submit {task.name}: {error}") from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -112,11 +91,10 @@ def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device
 
 @dataclass(frozen=True)
 class JobProcess:
-    """What runs in the process of a job: the task, with its threads and device, under its lock."""
+    """What runs in the process of a job: the task, with its threads and device, under the lock of its log folder."""
 
     task: Task
     folder: str
-    """Folder of the logs and the lock of the task."""
     num_threads: int
     device: str | None
 
@@ -130,7 +108,7 @@ class JobProcess:
             signal.raise_signal(signal.SIGTERM)  # training first writes a checkpoint
 
         signal.signal(signal.SIGUSR2, preempt)
-        signal.signal(signal.SIGTERM, interrupt)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C
         try:
             if self.device is not None:
                 os.environ["CUDA_VISIBLE_DEVICES"] = self.device
@@ -153,11 +131,6 @@ class JobProcess:
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
-
-
-def interrupt(number: int, frame: Any) -> NoReturn:
-    """A signal handler that does what Ctrl-C does."""
-    raise KeyboardInterrupt
 
 
 def visible_gpus() -> list[str]:

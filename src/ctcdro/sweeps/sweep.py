@@ -1,15 +1,5 @@
 """A sweep: trains every setting with every seed, selects on the development data, and scores the selected on test.
 
-    result = sweep(read_sweep("sweep.yaml"), "sweep")
-
-A sweep is a folder:
-
-    sweep.yaml       complete configuration, with all defaults
-    runs/            one run folder per setting and seed, such as ctc-dro-0.001-0.5-seed0
-    logs/            logs of the jobs
-    selected.json    development scores of every setting, and which were selected
-    table.json       test scores of the selected runs, one row each
-
 Guarantees: a finished run is not repeated, and an unfinished one is resumed. Nothing is selected before all runs are
 finished. The test data are decoded once, and for selected settings only. On a CPU and with the same number of threads,
 the same sweep gives the same tables, except for the seconds.
@@ -17,7 +7,6 @@ the same sweep gives the same tables, except for the seconds.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +16,7 @@ from ..runtime.extras import extra
 
 with extra("sweep", "A sweep"):
     from ..runs.config import Config
-    from ..runs.parsing import differences
+    from ..runs.parsing import refuse_changes
 
 from ..runs.folder import RunFolder
 from ..scoring.scores import read_scores
@@ -38,17 +27,10 @@ from ..storage.paths import PathLike
 from .config import SweepConfig, SweepSetting, read_sweep
 from .jobs import Failure, JobCallback, launch
 from .selection import RULE, Row, average, read_row, select, selection_record
-from .submission import JobOptions, TaskProgress
+from .submission import JobOptions
 
 
 class SweepFolder:
-    """The files of a sweep.
-
-    Example:
-        >>> SweepFolder("sweep").run(SweepSetting(objective="group-dro", step_size=1e-4), seed=0).path.as_posix()
-        'sweep/runs/group-dro-0.0001-seed0'
-    """
-
     def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
         self.config = self.path / "sweep.yaml"
@@ -72,10 +54,9 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """Result of a sweep. There are no rows if runs failed."""
-
     folder: SweepFolder
     rows: list[Row]
+    """None if runs failed."""
     failures: list[Failure]
 
 
@@ -113,14 +94,14 @@ class TrainAndScore:
     def is_done(self) -> bool:
         return RunFolder(self.path).is_finished and all(map(self._is_scored, self.splits))
 
-    def progress(self) -> TaskProgress:
+    def progress(self) -> tuple[float, str]:
         from ..training.setup import num_steps
 
         folder = RunFolder(self.path)
         if folder.is_finished:
-            return TaskProgress(1.0, "scoring")
+            return 1.0, "scoring"
         step, total = last_step(folder.log), num_steps(self.config)
-        return TaskProgress(step / total, f"step {step:,} of {total:,}" if step else "starting")
+        return step / total, f"step {step:,} of {total:,}" if step else "starting"
 
     def _is_scored(self, split: str) -> bool:
         try:
@@ -130,20 +111,17 @@ class TrainAndScore:
 
 
 def sweep(
-    config: SweepConfig, out: PathLike, options: JobOptions | None = None, callback: JobCallback | None = None
+    config: SweepConfig, out: PathLike, options: JobOptions | None = None, callback: JobCallback = lambda state: None
 ) -> SweepResult:
     """Trains every setting with every seed, selects on dev, and scores the selected settings on test.
 
     Args:
-        config: the sweep.
-        out: its folder; a sweep that it contains is resumed.
-        options: where and how runs are trained; by default on this machine.
+        out: folder of the sweep; a sweep that it contains is resumed.
         callback: called with the state of the jobs, several times per second.
 
     Raises:
-        ValueError: if `out` contains a sweep of another configuration that has trained something; if another process is
-            writing to it; if the dataset lacks a split; if `options` ask for something unavailable; or if runs on this
-            CPU ask for bfloat16 and it does not work.
+        ValueError: if `out` contains a sweep of another configuration that has trained something, or is in use; if the
+            dataset lacks a split; or if `options` or bfloat16 are not available on this machine.
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped, with their checkpoints.
     """
     options = options or JobOptions()
@@ -164,16 +142,12 @@ def claim_folder(config: SweepConfig, folder: SweepFolder) -> None:
                 f"run.dataset: {config.run.dataset} has no {split}.jsonl. Create the dataset with `ctcdro prepare`."
             )
     if folder.config.exists() and folder.has_begun:
-        if differing := differences(read_sweep(folder.config), config):
-            raise ValueError(
-                f"Cannot resume the sweep in {folder.path}: the configuration changed ({differing}). Restore it, or "
-                "choose another --out."
-            )
-        return
-    config.write(folder.config)
+        refuse_changes(folder.path, read_sweep(folder.config), config)
+    else:
+        config.write(folder.config)
 
 
-def _sweep(config: SweepConfig, folder: SweepFolder, options: JobOptions, callback: JobCallback | None) -> SweepResult:
+def _sweep(config: SweepConfig, folder: SweepFolder, options: JobOptions, callback: JobCallback) -> SweepResult:
     def run_all(settings: Sequence[SweepSetting], tested: Sequence[SweepSetting]) -> list[Failure]:
         tasks = [
             TrainAndScore(
@@ -212,7 +186,7 @@ def last_step(log: Path, num_bytes: int = 8192) -> int:
     if not log.is_file():
         return 0
     with open(log, "rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - num_bytes))
+        file.seek(max(0, log.stat().st_size - num_bytes))
         lines = file.read().splitlines()
     for line in reversed(lines):
         try:

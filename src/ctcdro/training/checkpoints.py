@@ -1,7 +1,7 @@
 """Checkpoints: tensors and plain values in a folder that appears whole or not at all.
 
     000000480/tensors.safetensors      model, optimizer, objective
-    000000480/values.json              counters and the like
+    000000480/values.json              counters, positions, settings of the optimizer
     000000480/sha256sums               digests of both, as the command `sha256sum -c` reads them
 
 No pickle is written or read. A folder is renamed into place once all its files are on disk. The digests detect later
@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,20 +33,13 @@ TENSORS, VALUES, DIGESTS = "tensors.safetensors", "values.json", "sha256sums"
 
 
 class Checkpoint(NamedTuple):
-    """What a run needs to go on."""
-
     step: int
     tensors: dict[str, Tensor]
     values: dict[str, Any]
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
-    """Writes a checkpoint, then removes all but the newest `keep`.
-
-    Raises:
-        OSError: if it cannot be written; those that are there stay.
-        ValueError: if `folder` is a symbolic link, which could lead to folders of other programs.
-    """
+    """Writes a checkpoint, then removes all but the newest `keep`. After an error, the existing ones stay."""
     refuse_link(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for leftover in _folders(folder, r"\.[0-9]{9,}"):  # of a run that was killed
@@ -55,26 +48,23 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
     unfinished.mkdir()
     try:
         save_tensors(checkpoint.tensors, unfinished / TENSORS)
-        values = {"step": checkpoint.step, "values": checkpoint.values}
-        (unfinished / VALUES).write_text(json.dumps(values), encoding="utf-8")
+        (unfinished / VALUES).write_text(json.dumps(checkpoint.values), encoding="utf-8")
         (unfinished / DIGESTS).write_text(_digests(unfinished), encoding="utf-8")
         for path in (unfinished / TENSORS, unfinished / VALUES, unfinished / DIGESTS, unfinished):
             flush_to_disk(path)
         final = folder / unfinished.name[1:]
         if final in _folders(folder):  # damaged, otherwise it would not be written again
             _remove(final)
-            _move_into(unfinished, final)
-        else:
-            os.replace(unfinished, final)
+        os.replace(unfinished, final)
         flush_to_disk(folder)
     except BaseException:
         with suppress(OSError):
             _remove(unfinished)
         raise
-    sound = [path for path in _folders(folder) if int(path.name) <= checkpoint.step]
-    for path in _folders(folder):  # those of later steps were damaged, or this one would not be made again
-        if path not in sound[:keep]:
-            _remove(path)
+    # Checkpoints of later steps are damaged, otherwise this one would not be written again.
+    kept = [path for path in _folders(folder) if int(path.name) <= checkpoint.step][:keep]
+    for path in set(_folders(folder)) - set(kept):
+        _remove(path)
 
 
 def has_checkpoints(folder: Path) -> bool:
@@ -83,37 +73,26 @@ def has_checkpoints(folder: Path) -> bool:
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint that is sound; None if there is none. Damaged ones are passed over, with a warning."""
-    return next(_sound(folder), None)
-
-
-def _sound(folder: Path) -> Iterator[Checkpoint]:
+    """The newest intact checkpoint, if there is one. Damaged ones are skipped with a warning."""
     for path in _folders(folder):
         try:
             if (path / DIGESTS).read_text(encoding="utf-8") != _digests(path):
-                raise ValueError("it is not what was written")
-            record = read_json(path / VALUES)
-            if not isinstance(record, dict) or record.get("step") != int(path.name) or "values" not in record:
-                raise ValueError(f"{path / VALUES}: no step {int(path.name)} and values in it")
-            yield Checkpoint(record["step"], load_tensors(path / TENSORS), record["values"])
+                raise ValueError("its digests differ")
+            return Checkpoint(int(path.name), load_tensors(path / TENSORS), read_json(path / VALUES))
         except (FileNotFoundError, ValueError) as error:
-            logger.warning("Checkpoint %s is damaged and passed over: %s", path, error)
+            logger.warning("Skipping checkpoint %s, which is damaged: %s", path, error)
+    return None
 
 
 def _folders(folder: Path, names: str = "[0-9]{9,}") -> list[Path]:
-    """Checkpoints, the newest first.
-
-    Raises:
-        ValueError: if `folder` is a symbolic link.
-    """
+    """Checkpoints, the newest first."""
     refuse_link(folder)
     found = [path for path in folder.glob("*") if re.fullmatch(names, path.name) and _is_ours(path)]
     return sorted(found, key=lambda path: -int(path.name.lstrip(".")))
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether this package wrote a folder: it holds only files of a checkpoint, or files that no other program
-    writes."""
+    """Whether a folder is a checkpoint: it has only files of checkpoints, or all of them."""
     if path.is_symlink() or not path.is_dir():
         return False
     names = {one.name for one in path.iterdir() if not _is_partial(one)}
@@ -129,14 +108,6 @@ def _remove(path: Path) -> None:
         path.rmdir()
 
 
-def _move_into(unfinished: Path, final: Path) -> None:
-    """Moves a checkpoint to a folder that may still hold files of others."""
-    final.mkdir(exist_ok=True)
-    for name in (TENSORS, VALUES, DIGESTS):  # the digests last: without them it is no checkpoint
-        os.replace(unfinished / name, final / name)
-    unfinished.rmdir()
-
-
 def _is_partial(path: Path) -> bool:
     """Whether a file is what safetensors leaves in an unfinished checkpoint when the process is killed."""
     return path.parent.name.startswith(".") and re.fullmatch(r"\.tmp\w{6}", path.name) is not None
@@ -150,37 +121,15 @@ def _digests(folder: Path) -> str:
     return "".join(lines)
 
 
-def flattened(state: Mapping[str, Any], prefix: str) -> tuple[dict[str, Tensor], Any]:
-    """Tensors by their place in a nested state, and the state with their places instead of them.
-
-    Example:
-        >>> import torch
-        >>> tensors, values = flattened({"lr": 0.1, "momentum": [torch.ones(2)]}, "optimizer")
-        >>> tensors, values
-        ({'optimizer/momentum/0': tensor([1., 1.])}, {'lr': 0.1, 'momentum': [{'tensor': 'optimizer/momentum/0'}]})
-        >>> restored(values, tensors)
-        {'lr': 0.1, 'momentum': [tensor([1., 1.])]}
-    """
-    tensors: dict[str, Tensor] = {}
-
-    def walk(value: Any, place: str) -> Any:
-        if isinstance(value, Tensor):
-            tensors[place] = value
-            return {"tensor": place}
-        if isinstance(value, Mapping):
-            return {str(key): walk(one, f"{place}/{key}") for key, one in value.items()}
-        if isinstance(value, list | tuple):
-            return [walk(one, f"{place}/{number}") for number, one in enumerate(value)]
-        return value
-
-    values = walk(state, prefix)
-    return tensors, values
+def optimizer_tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors in the state of Adam by name, such as "0/exp_avg"; `param_groups`, its other part, has none."""
+    return {f"{number}/{name}": tensor for number, entry in state["state"].items() for name, tensor in entry.items()}
 
 
-def restored(values: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """The state that `flattened` took apart; keys are text, and tuples are lists."""
-    if isinstance(values, dict):
-        if set(values) == {"tensor"}:
-            return tensors[values["tensor"]]
-        return {key: restored(value, tensors) for key, value in values.items()}
-    return [restored(value, tensors) for value in values] if isinstance(values, list) else values
+def optimizer_state(tensors: Mapping[str, Tensor], param_groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """The inverse of `optimizer_tensors`."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for place, tensor in tensors.items():
+        number, name = place.split("/")
+        state.setdefault(int(number), {})[name] = tensor
+    return {"state": state, "param_groups": param_groups}

@@ -1,4 +1,4 @@
-"""Batches without end: one epoch of a sampler after the other, from any place on."""
+"""Endless batches: one epoch of a sampler after another, from any position."""
 
 from __future__ import annotations
 
@@ -12,39 +12,33 @@ from ..speech.loader import load_batches
 
 
 class BatchStream:
-    """The batches of a sampler, epoch after epoch.
-
-    The state is how many batches the loop has had, not how many the workers have read ahead, so that a restart goes on
-    with the next one.
-    """
+    """The state counts the batches that the loop has received, not those that workers have read ahead, so that a
+    restart continues with the next one."""
 
     def __init__(self, dataset: SpeechDataset, sampler: PlannedBatchSampler, num_workers: int) -> None:
         self._dataset = dataset
         self._sampler = sampler
         self._num_workers = num_workers
-        self._loader: Iterator[Batch] | None = None
         self._num_taken = 0
+        self._batches = self._read()
 
-    def __next__(self) -> Batch:
+    def _read(self) -> Iterator[Batch]:
         while True:
-            if self._loader is None:
-                self._loader = iter(load_batches(self._dataset, self._sampler, self._num_workers))
-                self._num_taken = 0
-            batch = next(self._loader, None)
-            if batch is not None:
+            self._num_taken = 0
+            for batch in load_batches(self._dataset, self._sampler, self._num_workers):
                 self._num_taken += 1
-                return batch
-            self._loader = None
+                yield batch
             self._sampler.set_epoch(self._sampler.epoch + 1)
 
+    def __next__(self) -> Batch:
+        return next(self._batches)
+
     def __len__(self) -> int:
-        """Batches per epoch."""
         return len(self._sampler)
 
     def state_dict(self) -> dict[str, Any]:
-        return self._sampler.state_dict(num_taken=self._num_taken)
+        return self._sampler.state_dict(self._num_taken)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._loader = None
-        self._num_taken = 0
         self._sampler.load_state_dict(state)
+        self._batches = self._read()

@@ -13,13 +13,10 @@ if TYPE_CHECKING:
 
 
 def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
-    """Limits the norm of the gradient, and returns the norm before.
+    """Limits the norm of the gradient, and returns the norm before; `seconds` (G,) is the audio of the step's groups.
 
     The limit is multiplied by the step's mean weight relative to equal weights, so that a batch of one group keeps its
     weight even where every step is clipped.
-
-    Args:
-        seconds: (G,) audio of each group in the step.
     """
     limit = run.config.optimizer.clip_norm
     parameters = list(run.wrapped_model.parameters())
@@ -38,15 +35,6 @@ def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
 
 
 def relative_weight(weights: Sequence[float], seconds: Sequence[float]) -> float:
-    """The mean weight of a step's audio, relative to equal weights.
-
-    Args:
-        weights: (G,) on the simplex.
-        seconds: (G,) audio of each group in the step.
-
-    Example:
-        >>> relative_weight([0.75, 0.25], seconds=[50.0, 0.0]), relative_weight([0.75, 0.25], seconds=[50.0, 50.0])
-        (1.5, 1.0)
-    """
+    """The mean weight of a step's audio, relative to equal weights; both arguments have shape (G,)."""
     total = sum(weight * share for weight, share in zip(weights, seconds, strict=True))
     return len(weights) * total / sum(seconds)

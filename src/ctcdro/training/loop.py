@@ -1,7 +1,5 @@
 """The training loop, on accelerate.
 
-    train(config, "run")        starts a run, or resumes one that was stopped or killed
-
 A run that is killed at any moment and started again ends with the same model and the same group weights as one that was
 never interrupted, byte for byte, on a CPU and with the same number of threads. A step is `accumulate` batches, over all
 processes; checkpoints and validation come between steps.
@@ -48,15 +46,13 @@ def train(
     """Trains a model; resumes an unfinished run.
 
     Args:
-        config: the configuration of the run.
-        out: its folder.
         callback: receives the record of every step and epoch.
-        track: shows the progress of what comes before the first step.
+        track: shows the progress of the work before the first step.
 
     Raises:
-        ValueError: if `out` has a finished run or one of another configuration; if another process is writing to it;
-            if the configuration asks for bfloat16 on a CPU where it does not work.
-        FloatingPointError: if the gradient is not finite, before it does harm.
+        ValueError: if `out` has a finished run or one of another configuration, or is in use; or if bfloat16 does not
+            work on this CPU.
+        FloatingPointError: if the gradient is not finite, before the step is taken.
         AudioError: if audio cannot be read; with `batches.on_fault: skip`, if none can be read.
         OSError: if another process of the run, or a worker that reads audio, died.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, once a checkpoint is written.
@@ -77,7 +73,7 @@ def train(
 
 
 def run_steps(run: Run, callback: StepCallback) -> None:
-    """Takes all steps that are left of a run that is set up."""
+    """Takes the remaining steps of a run."""
     resume(run)
     started = time.monotonic() - run.progress.seconds
     with StopSignals() as stop_signals:
@@ -96,7 +92,7 @@ def run_steps(run: Run, callback: StepCallback) -> None:
 
 
 def train_step(run: Run) -> dict[str, Any]:
-    """Takes one step of the optimizer, and returns its record for the log."""
+    """Takes one optimizer step, and returns its record for the log."""
     _seed_step(run)
     totals = StepTotals(run)
     num_batches = run.config.optimizer.accumulate // run.accelerator.num_processes
@@ -108,20 +104,19 @@ def train_step(run: Run) -> dict[str, Any]:
             objective = run.objective(losses, batch.groups, batch.num_characters)
             run.accelerator.backward(objective / num_batches)
         totals.add(batch, losses.detach())
-    sums = totals.over_all_processes()
-    gradient_norm = clip_gradient(run, sums.seconds)
+    figures, seconds = totals.over_all_processes()
+    gradient_norm = clip_gradient(run, seconds)
     learning_rate = run.optimizer.param_groups[0]["lr"]
     run.optimizer.step()
     run.schedule.step()
     run.optimizer.zero_grad()
     run.progress.step += 1
-    run.progress.num_batches += run.config.optimizer.accumulate
     return {
         "step": run.progress.step,
         "gradient_norm": gradient_norm,
         "learning_rate": learning_rate,
         "weights": dict(zip(run.groups.names, run.objective.weights.tolist(), strict=True)),
-        **sums.record(run.groups.names),
+        **figures,
     }
 
 
@@ -147,10 +142,9 @@ def _next_batch(run: Run, skipped: list[str]) -> Batch:
 
 
 def _ends_epoch(run: Run) -> bool:
-    done = run.progress.num_batches // run.config.training.batches_per_epoch
-    return done > run.progress.epoch or run.progress.step == num_steps(run.config)
+    num_epochs = run.progress.step * run.config.optimizer.accumulate // run.config.training.batches_per_epoch
+    return num_epochs > run.progress.epoch or run.progress.step == num_steps(run.config)
 
 
 def _is_out_of_patience(run: Run) -> bool:
-    patience = run.config.training.stop_after
-    return patience is not None and run.progress.epochs_since_best >= patience
+    return run.progress.epochs_since_best >= (run.config.training.stop_after or math.inf)

@@ -6,12 +6,11 @@ import hashlib
 import math
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
+from torch.optim.lr_scheduler import LambdaLR
 
 from ..objectives.methods import METHODS
-from ..objectives.objective import Objective
 from ..runs.folder import RunFolder, about_this_run
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
@@ -30,15 +29,15 @@ with extra("train", "Training"):
 
     from ..models.feature_cache import FeatureCache, FeatureRecognizer, speech_dataset
     from ..models.recognizer import Recognizer, build
-    from ..runs.config import Config, read_config
-    from ..runs.parsing import differences
-    from ..speech.dataset import SpeechDataset, check_audio_exists
+    from ..runs.config import Config, OptimizerConfig, read_config
+    from ..runs.parsing import refuse_changes
+    from ..speech.dataset import check_audio_exists
     from .endless_loader import BatchStream
     from .state import Run, frozen_parameters
 
 
 def set_up_run(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
-    """Creates all parts of a run, as they are before its first step; `track` shows how the feature cache is filled."""
+    """Creates all parts of a run, in their state before the first step; `track` shows the filling of the cache."""
     accelerator = _start_accelerator(config, folder)
     paths = [config.dataset / f"{split}.jsonl" for split in ("train", "dev")]
     train_data, dev = _read_manifests(paths, config)
@@ -48,8 +47,15 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked) -> R
         (utterance.text for utterance in train_data), (utterance.lang for utterance in train_data)
     )
     groups = train_data.groups(config.batches.group_by)
-    recognizer = _build_recognizer(config, vocabulary).to(accelerator.device)
-    train_dataset, dev_dataset = _datasets(config, recognizer, train_data, dev, groups, vocabulary, accelerator, track)
+    # The other keys of the section are the keyword arguments of `build`.
+    settings = config.model.model_dump(exclude={"encoder", "feature_cache"})
+    recognizer = build(config.model.encoder, len(vocabulary), **settings, seed=config.seed).to(accelerator.device)
+    objective = METHODS[config.objective.name].create(
+        len(groups.names), config.objective.settings, group_names=groups.names
+    )
+    cache = _fill_cache(config, recognizer, [train_data, dev], accelerator, track)
+    make_dataset = partial(speech_dataset, recognizer, cache, vocabulary=vocabulary, on_fault=config.batches.on_fault)
+    train_dataset = make_dataset(train_data, group_numbers=groups.numbers)
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
         vocabulary.save(folder.vocabulary)
@@ -60,37 +66,32 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked) -> R
         folder=folder,
         accelerator=accelerator,
         dev=dev,
-        dev_dataset=dev_dataset,
+        dev_dataset=make_dataset(dev),
         vocabulary=vocabulary,
         groups=groups,
         durations=torch.from_numpy(train_data.durations),
         input_digests=_input_digests(config, paths, recognizer),
         recognizer=recognizer,
         wrapped_model=wrapped_model,
-        objective=_build_objective(config, groups).to(accelerator.device),
+        objective=objective.to(accelerator.device),
         optimizer=optimizer,
-        schedule=_build_schedule(config, optimizer),
+        schedule=LambdaLR(optimizer, lambda step: learning_rate_factor(config.optimizer, step, num_steps(config))),
         stream=BatchStream(train_dataset, _build_sampler(config, train_data, groups), config.batches.num_workers),
     )
 
 
 def num_steps(config: Config) -> int:
-    """Steps of a whole run."""
     return config.training.epochs * config.training.batches_per_epoch // config.optimizer.accumulate
 
 
-def learning_rate_factor(step: int, total: int, schedule: str, warmup: float) -> float:
-    """What the learning rate is multiplied by at a step.
-
-    Example:
-        >>> [round(learning_rate_factor(step, 10, "linear", 0.2), 3) for step in (0, 1, 2, 6, 10)]
-        [0.5, 1.0, 1.0, 0.5, 0.0]
-    """
-    num_warmup = round(warmup * total)
+def learning_rate_factor(settings: OptimizerConfig, step: int, total: int) -> float:
+    """The learning rate at a step, relative to the configured one."""
+    num_warmup = round(settings.warmup * total)
     if step < num_warmup:
         return (step + 1) / num_warmup
     done = (step - num_warmup) / max(1, total - num_warmup)
-    return {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[schedule]
+    factors = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}
+    return factors[settings.schedule]
 
 
 def _start_accelerator(config: Config, folder: RunFolder) -> Accelerator:
@@ -134,51 +135,28 @@ def _claim_folder(config: Config, folder: RunFolder, accelerator: Accelerator) -
         if accelerator.is_main_process:
             folder.path.mkdir(parents=True, exist_ok=True)
             config.write(folder.config)
-    elif changes := differences(read_config(folder.config), config):
-        raise ValueError(
-            f"Cannot resume {folder.path}: the configuration changed ({changes}). Restore it, or choose another --out."
+    else:
+        refuse_changes(folder.path, read_config(folder.config), config)
+
+
+def _fill_cache(
+    config: Config, recognizer: Recognizer, manifests: list[Manifest], accelerator: Accelerator, track: Track
+) -> FeatureCache | None:
+    """Computes the features of a frozen encoder, if they are to be cached."""
+    if config.model.feature_cache is None:
+        return None
+    cache = FeatureCache(config.model.feature_cache, recognizer)
+    for manifest in manifests:
+        cache.fill(
+            manifest,
+            skip_faults=config.batches.on_fault == "skip",
+            num_workers=config.batches.num_workers,
+            rank=accelerator.process_index,
+            num_ranks=accelerator.num_processes,
+            track=track,
         )
-
-
-def _build_recognizer(config: Config, vocabulary: Vocabulary) -> Recognizer:
-    model = config.model
-    return build(
-        model.encoder,
-        len(vocabulary),
-        head=model.head,
-        freeze_encoder=model.freeze_encoder,
-        lora=model.lora.model_dump() if model.lora else None,
-        gradient_checkpointing=model.gradient_checkpointing,
-        spec_augment=model.spec_augment,
-        seed=config.seed,
-    )
-
-
-def _datasets(
-    config: Config,
-    recognizer: Recognizer,
-    train_data: Manifest,
-    dev: Manifest,
-    groups: Groups,
-    vocabulary: Vocabulary,
-    accelerator: Accelerator,
-    track: Track,
-) -> tuple[SpeechDataset, SpeechDataset]:
-    """The training and development sets as audio, or as features of a frozen encoder, which are computed first."""
-    cache = FeatureCache(config.model.feature_cache, recognizer) if config.model.feature_cache else None
-    if cache is not None:
-        for manifest in (train_data, dev):
-            cache.fill(
-                manifest,
-                skip_faults=config.batches.on_fault == "skip",
-                num_workers=config.batches.num_workers,
-                rank=accelerator.process_index,
-                num_ranks=accelerator.num_processes,
-                track=track,
-            )
-        accelerator.wait_for_everyone()
-    dataset_of = partial(speech_dataset, recognizer, cache, on_fault=config.batches.on_fault)
-    return dataset_of(train_data, vocabulary, group_numbers=groups.numbers), dataset_of(dev, vocabulary)
+    accelerator.wait_for_everyone()
+    return cache
 
 
 def _wrap(
@@ -194,25 +172,12 @@ def _wrap(
 
 
 def build_optimizer(config: Config, model: torch.nn.Module) -> torch.optim.Optimizer:
-    """Adam or AdamW for the parameters that are trained."""
     settings = config.optimizer
     optimizer = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return optimizer(
         trained, lr=settings.learning_rate, betas=settings.betas, weight_decay=settings.weight_decay, fused=True
     )
-
-
-def _build_schedule(config: Config, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LambdaLR:
-    total, settings = num_steps(config), config.optimizer
-    return torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: learning_rate_factor(step, total, settings.schedule, settings.warmup)
-    )
-
-
-def _build_objective(config: Config, groups: Groups) -> Objective:
-    objective = config.objective
-    return METHODS[objective.name].create(len(groups.names), objective.settings, group_names=groups.names)
 
 
 def _build_sampler(config: Config, manifest: Manifest, groups: Groups) -> PlannedBatchSampler:
@@ -232,9 +197,9 @@ def _build_sampler(config: Config, manifest: Manifest, groups: Groups) -> Planne
 
 
 def _input_digests(config: Config, paths: list[Path], recognizer: Recognizer) -> dict[str, str]:
-    manifests = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-    weights = {f"the pretrained weights of {config.model.encoder}": tensors_digest(frozen_parameters(recognizer))}
-    return manifests | weights
+    digests = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    frozen = tensors_digest(frozen_parameters(recognizer))
+    return digests | {f"the pretrained weights of {config.model.encoder}": frozen}
 
 
 def _start_trackers(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
@@ -244,10 +209,7 @@ def _start_trackers(config: Config, folder: RunFolder, accelerator: Accelerator)
         raise ImportError(
             f"training.trackers: {', '.join(missing)} not installed. Install it, or remove it from training.trackers."
         )
-    options: dict[str, Any] = {
-        "wandb": {"dir": str(folder.tracking)},
-        "mlflow": {"logging_dir": str(folder.tracking)},
-    }
     if names:
         folder.tracking.mkdir(parents=True, exist_ok=True)
-    accelerator.init_trackers("ctcdro", init_kwargs={name: options[name] for name in names if name in options})
+    options = {"wandb": {"dir": str(folder.tracking)}, "mlflow": {"logging_dir": str(folder.tracking)}}
+    accelerator.init_trackers("ctcdro", init_kwargs=options)

@@ -18,7 +18,7 @@ from ..runs.folder import RunFolder, forget_after, read_about
 from ..runtime.ranks import gather
 from ..storage.atomic import flush_to_disk
 from ..storage.json_files import write_json
-from .checkpoints import Checkpoint, flattened, load_checkpoint, restored, save_checkpoint
+from .checkpoints import Checkpoint, load_checkpoint, optimizer_state, optimizer_tensors, save_checkpoint
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -35,10 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Progress:
-    """How far a run is."""
-
     step: int = 0
-    num_batches: int = 0
     epoch: int = 0
     best: float = math.inf
     epochs_since_best: int = 0
@@ -83,15 +80,15 @@ def save(run: Run) -> None:
     # Positions differ where processes skip batches of unreadable audio.
     streams = gather([run.stream.state_dict()])
     if run.accelerator.is_main_process:
-        optimizer, optimizer_values = flattened(run.optimizer.state_dict(), "optimizer")
+        optimizer = run.optimizer.state_dict()
         frozen = frozen_parameters(run.recognizer)
         tensors = {
             **{f"model/{name}": tensor for name, tensor in run.recognizer.state_dict().items() if name not in frozen},
             **{f"objective/{name}": tensor for name, tensor in run.objective.state_dict().items()},
-            **optimizer,
+            **{f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(optimizer).items()},
         }
         values = {
-            "optimizer": optimizer_values,
+            "optimizer": optimizer["param_groups"],
             "schedule": run.schedule.state_dict(),
             "streams": streams,
             "progress": asdict(run.progress),
@@ -115,8 +112,8 @@ def resume(run: Run) -> None:
         _restore(run, checkpoint.tensors, checkpoint.values)
     except (KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:  # all its digests are right
         raise ValueError(
-            f"{run.folder.checkpoints}: the checkpoint of step {checkpoint.step} is of another run or version "
-            f"({error!r:.500}). Remove it to resume from the one before."
+            f"{run.folder.checkpoints}: the checkpoint of step {checkpoint.step} is from another run or version "
+            f"({error!r:.500}). Remove it to resume from the previous one."
         ) from error
 
 
@@ -130,14 +127,12 @@ def _restore(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) -> No
     num_processes, streams = run.accelerator.num_processes, values["streams"]
     if len(streams) != num_processes:
         raise ValueError(
-            f"Cannot resume {run.folder.path}: it was started with {_processes(len(streams))}, and this command has "
-            f"{_processes(num_processes)}. Use {_processes(len(streams))} to resume exactly, or choose another --out."
+            f"Cannot resume {run.folder.path}: the number of processes was {len(streams)}, now it is {num_processes}. "
+            "Use the same number to resume exactly, or choose another --out."
         )
     run.recognizer.load_state_dict(frozen_parameters(run.recognizer) | _with_prefix("model/", tensors))
     run.objective.load_state_dict(_with_prefix("objective/", tensors))
-    optimizer = restored(values["optimizer"], tensors)
-    optimizer["state"] = {int(number): state for number, state in optimizer["state"].items()}
-    run.optimizer.load_state_dict(optimizer)
+    run.optimizer.load_state_dict(optimizer_state(_with_prefix("optimizer/", tensors), values["optimizer"]))
     run.schedule.load_state_dict(values["schedule"])
     run.stream.load_state_dict(streams[run.accelerator.process_index])
     run.progress = Progress(**values["progress"])
@@ -158,10 +153,6 @@ def publish_best_model(run: Run) -> None:
 def frozen_parameters(recognizer: Recognizer) -> dict[str, Tensor]:
     """Parameters that are not trained: they stay as pretrained, and checkpoints omit them."""
     return {name: parameter.data for name, parameter in recognizer.named_parameters() if not parameter.requires_grad}
-
-
-def _processes(number: int) -> str:
-    return f"{number} process{'es' if number > 1 else ''}"
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

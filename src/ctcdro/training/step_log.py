@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,30 +17,8 @@ if TYPE_CHECKING:
     from .state import Run
 
 
-class StepCallback(Protocol):
-    """Receives the record of every step and epoch."""
-
-    def __call__(self, record: dict[str, Any]) -> None: ...
-
-
-class StepSums(NamedTuple):
-    """Sums over the batches of a step, of all processes; lists have one number per group."""
-
-    num_utterances: list[float]
-    losses: list[float]
-    seconds: list[float]
-    skipped: list[str]
-
-    def record(self, names: Sequence[str]) -> dict[str, Any]:
-        means = [
-            loss / number if number else None for loss, number in zip(self.losses, self.num_utterances, strict=True)
-        ]
-        return {
-            "loss": sum(self.losses) / max(1, sum(self.num_utterances)),
-            "losses": dict(zip(names, means, strict=True)),
-            "audio_seconds": sum(self.seconds),
-            **({"skipped": self.skipped} if self.skipped else {}),
-        }
+StepCallback: TypeAlias = Callable[[dict[str, Any]], None]
+"""Receives the record of every step and epoch."""
 
 
 class StepTotals:
@@ -53,19 +31,22 @@ class StepTotals:
         """Errors of unreadable audio, in this process."""
 
     def add(self, batch: Batch, losses: Tensor) -> None:
-        """Args:
-        losses: (B,) detached.
-        """
         kept = losses != math.inf
         seconds = self._run.durations[batch.indices].to(self._totals, non_blocking=True)
         self._totals.index_add_(1, batch.groups, torch.stack([kept.float(), losses.where(kept, 0.0), seconds]))
 
-    def over_all_processes(self) -> StepSums:
-        """The sums over all processes, which must all call it."""
-        skips = self._run.config.batches.on_fault == "skip"
-        skipped = gather(self.skipped) if skips else self.skipped
+    def over_all_processes(self) -> tuple[dict[str, Any], list[float]]:
+        """Figures for the log, and (G,) seconds of audio. All processes must call it."""
+        skipped = gather(self.skipped) if self._run.config.batches.on_fault == "skip" else self.skipped
         num_utterances, losses, seconds = self._run.accelerator.reduce(self._totals, "sum").tolist()
-        return StepSums(num_utterances, losses, seconds, skipped)
+        by_group = zip(self._run.groups.names, losses, num_utterances, strict=True)
+        record = {
+            "loss": sum(losses) / max(1, sum(num_utterances)),
+            "losses": {name: loss / number if number else None for name, loss, number in by_group},
+            "audio_seconds": sum(seconds),
+            **({"skipped": skipped} if skipped else {}),
+        }
+        return record, seconds
 
 
 def log_step(run: Run, record: dict[str, Any], callback: StepCallback) -> None:

@@ -1,0 +1,25 @@
+"""Run folders: names of files, and numbers that can be computed with."""
+
+import pytest
+
+from ctcdro.runs.folder import ResultName, RunFolder, is_number
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("test", ResultName("test")),
+        ("dev-beam", ResultName("dev", is_beam=True)),
+        ("test-of-fleurs", ResultName("test", dataset="fleurs")),
+        ("test-of-fleurs-beam", ResultName("test", "fleurs", is_beam=True)),
+    ],
+)
+def test_names_of_results_can_be_parsed(name, result):
+    assert ResultName.parse(name) == result
+    assert str(result) == name
+    assert RunFolder("run").scores(name).as_posix() == f"run/scores/{name}.json"
+
+
+def test_only_finite_numbers_of_a_sensible_size_count():
+    assert is_number(1.5)
+    assert not any(map(is_number, (float("nan"), float("inf"), 1e300, True, "1", None)))
