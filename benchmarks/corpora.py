@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctcdro.sampling.packed_batches import Durations, Indices
+from ctcdro.sampling.batch_arrays import Durations, Indices
 
 BATCH_DURATION = 50.0
 

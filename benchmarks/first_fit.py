@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctcdro.sampling.packed_batches import Durations, PackedBatches
+from ctcdro.sampling.batch_arrays import Durations, PackedBatches
 
 
 def first_fit_decreasing(durations: Durations, batch_duration: float) -> PackedBatches:

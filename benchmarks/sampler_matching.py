@@ -11,7 +11,7 @@ from corpora import BATCH_DURATION, like_set_1
 from first_fit import first_fit_decreasing
 
 from ctcdro import LengthMatchedBatchSampler
-from ctcdro.sampling.packed_batches import Durations, Indices, Matching, PackedBatches
+from ctcdro.sampling.batch_arrays import Durations, Indices, Matching, PackedBatches
 
 
 def by_first_fit(durations: Durations, groups: Indices) -> PackedBatches:

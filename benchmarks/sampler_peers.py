@@ -27,7 +27,7 @@ from speechbrain.dataio.sampler import DynamicBatchSampler
 
 from ctcdro import LengthMatchedBatchSampler
 from ctcdro.integrations.lhotse import LengthMatchedCutSampler
-from ctcdro.sampling.packed_batches import Durations, Indices, Matching, PackedBatches
+from ctcdro.sampling.batch_arrays import Durations, Indices, Matching, PackedBatches
 
 LANGUAGES = list(SET_1)
 NUM_BUCKETS = 30

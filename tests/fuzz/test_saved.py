@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ctcdro.models.recognizer import build, load
 from ctcdro.speech.vocabulary import Vocabulary
 from ctcdro.storage.tensors import load_tensors
-from ctcdro.training.checkpoints import (
+from ctcdro.training.checkpoint_files import (
     DIGESTS,
     TENSORS,
     VALUES,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctcdro.sampling.packed_batches import Matching, PackedBatches
+from ctcdro.sampling.batch_arrays import Matching, PackedBatches
 from ctcdro.sampling.packing import Packer
 
 durations_lists = st.lists(st.floats(0.01, 100.0), min_size=1, max_size=200)

@@ -20,7 +20,7 @@ from ctcdro.storage.locks import lock_folder
 from ctcdro.sweeps.config import SweepSetting, parse_sweep, read_sweep
 from ctcdro.sweeps.selection import Row, SettingResult, read_row, select
 from ctcdro.sweeps.sweep import SweepFolder, claim_folder, sweep
-from ctcdro.training.checkpoints import Checkpoint, save_checkpoint
+from ctcdro.training.checkpoint_files import Checkpoint, save_checkpoint
 
 NAMES = ("erm-seed0", "ctc-dro-0.01-0.1-seed0", "ctc-dro-0.01-0.5-seed0")
 
@@ -98,7 +98,7 @@ def test_the_same_command_does_what_is_missing_and_nothing_else(story):
     assert story.after_again == story.after_whole
 
 
-def test_test_is_scored_for_what_was_chosen_only(story):
+def test_is_scored_for_what_was_chosen_only(story):
     selected = json.loads((story.folder / "sweep" / "selected.json").read_text())
     chosen = [one for one in selected["settings"] if one["chosen"]]
     assert [one["objective"] for one in chosen] == ["erm", "ctc-dro"]

@@ -72,7 +72,7 @@ def test_no_text_and_no_file_occurs_twice(corpus):
     assert len({utterance.id for utterance in everything}) == len(everything)
 
 
-def test_test_sentences_stay_when_training_grows(corpus):
+def test_sentences_stay_when_training_grows(corpus):
     with Pool(2) as pool:
         longer = plan({"ces": replace(SMALL, train_minutes=1.0)}, 0, pool)
     texts = {sentence.text for (_, split, _), sentence in longer.items() if split == "test"}

@@ -16,7 +16,7 @@ from ctcdro import ctc_dro
 from ctcdro.models.recognizer import build
 from ctcdro.runs.config import parse_config
 from ctcdro.speech.batch import LoadedUtterance, collate
-from ctcdro.training.state import Run
+from ctcdro.training.run import Run
 
 
 @pytest.fixture(scope="module", autouse=True)

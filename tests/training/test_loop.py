@@ -23,9 +23,9 @@ from ctcdro.runs.folder import RunFolder
 from ctcdro.speech.audio import AudioError
 from ctcdro.speech.manifest import Manifest
 from ctcdro.storage.json_files import read_log
+from ctcdro.training.checkpoints import publish_best_model
 from ctcdro.training.loop import train, train_step
 from ctcdro.training.setup import learning_rate_factor, set_up_run
-from ctcdro.training.state import publish_best_model
 from ctcdro.training.validation import validate
 
 # What several threads add up may differ in the last bit from what one does.

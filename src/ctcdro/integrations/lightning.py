@@ -25,7 +25,7 @@ from ..runtime.extras import extra
 from ..runtime.ranks import gather
 from ..sampling.base import PlannedBatchSampler
 from .checks import check_ranks, warn_of_clipping
-from .generators import generator_state, restore_generators, seed_workers, set_generator_state
+from .random_state import generator_state, restore_generators, seed_workers, set_generator_state
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer

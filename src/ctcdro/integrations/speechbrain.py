@@ -22,10 +22,10 @@ from ..objectives.ctc import Normalization, ctc_losses
 from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..runtime.ranks import gather
-from ..sampling.packed_batches import Seconds
+from ..sampling.batch_arrays import Seconds
 from ..sampling.samplers import LengthMatchedBatchSampler
 from .checks import warn_of_clipping
-from .generators import generator_state, restore_generators, seed_workers
+from .random_state import generator_state, restore_generators, seed_workers
 
 with extra("speechbrain", "The SpeechBrain integration"):
     from speechbrain import Brain, Stage

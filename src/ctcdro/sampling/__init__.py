@@ -4,5 +4,5 @@ samplers          the batch samplers
 base              epochs, ranks, and a state to resume from
 packing           all utterances of a group -> batches
 streaming         cuts that arrive one by one -> batches, by `subset_sum`
-packed_batches    batches as two arrays, and how well they match
+batch_arrays    batches as two arrays, and how well they match
 """

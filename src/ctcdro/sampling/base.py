@@ -19,7 +19,7 @@ from torch.utils.data import Sampler
 
 from ..runtime.arguments import is_whole_number
 from ..runtime.ranks import rank_and_world_size
-from .packed_batches import PackedBatches
+from .batch_arrays import PackedBatches
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .packed_batches import Durations, Indices, PackedBatches, Seconds, running_total
+from .batch_arrays import Durations, Indices, PackedBatches, Seconds, running_total
 
 # A band has at least this many batches: utterances dealt to a single batch have nothing to change places with.
 MIN_BAND = 2

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..runtime.arguments import is_number, is_whole_number
 from .base import PlannedBatchSampler
-from .packed_batches import Durations, Indices, Matching, PackedBatches, Seconds
+from .batch_arrays import Durations, Indices, Matching, PackedBatches, Seconds
 from .packing import Packer
 
 logger = logging.getLogger(__name__)

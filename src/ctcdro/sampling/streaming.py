@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from .packed_batches import Seconds
+from .batch_arrays import Seconds
 from .packing import Packer
 from .subset_sum import choose
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .packed_batches import Seconds
+from .batch_arrays import Seconds
 
 # Utterances are tried, the nearest in length first, until a batch is this near to the target, as a share of it.
 NEAR_ENOUGH = 0.004

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..storage.atomic import atomic_write
-from ..storage.json_fields import check_text
+from ..storage.field_checks import check_text
 from ..storage.json_files import json_line, read_json_lines
 from ..storage.lines import numbered_lines
 from ..storage.paths import PathLike

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..storage.atomic import atomic_write
-from ..storage.json_fields import shorten
+from ..storage.field_checks import shorten
 from ..storage.json_files import json_line, read_json_lines
 from ..storage.paths import PathLike, escapes_folder
 from .utterance import Utterance

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..storage.json_fields import MAX_SECONDS, check_seconds, check_text, shorten
+from ..storage.field_checks import MAX_SECONDS, check_seconds, check_text, shorten
 from ..storage.paths import PathLike, resolve_audio_path
 
 

@@ -1,135 +1,108 @@
-"""Checkpoints: tensors and plain values in a folder that appears whole or not at all.
+"""What a checkpoint holds of a run, and how a run resumes from it.
 
-    000000480/tensors.safetensors      model, optimizer, objective
-    000000480/values.json              counters, positions, settings of the optimizer
-    000000480/sha256sums               digests of both, as the command `sha256sum -c` reads them
-
-No pickle is written or read. A folder is renamed into place once all its files are on disk. The digests detect later
-damage; the previous checkpoint is then used. Old checkpoints are removed; folders that hold any other file are not.
+A checkpoint holds everything that a restart needs and the configuration does not specify: model, optimizer, objective,
+position in the data, and the numbers of `Progress`. Random numbers need no state: each step seeds the generators.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
+import math
 import os
-import re
-from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from ..runs.folder import forget_after, read_about
+from ..runtime.ranks import gather
 from ..storage.atomic import flush_to_disk
-from ..storage.json_files import read_json
-from ..storage.paths import refuse_link
-from ..storage.tensors import load_tensors, save_tensors
+from ..storage.json_files import write_json
+from .checkpoint_files import Checkpoint, load_checkpoint, optimizer_state, optimizer_tensors, save_checkpoint
+from .run import Progress, Run
 
-logger = logging.getLogger(__name__)
-
-TENSORS, VALUES, DIGESTS = "tensors.safetensors", "values.json", "sha256sums"
-
-
-class Checkpoint(NamedTuple):
-    step: int
-    tensors: dict[str, Tensor]
-    values: dict[str, Any]
+if TYPE_CHECKING:
+    from ..models.recognizer import Recognizer
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
-    """Writes a checkpoint, then removes all but the newest `keep`. After an error, the existing ones stay."""
-    refuse_link(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for leftover in _folders(folder, r"\.[0-9]{9,}"):  # of a run that was killed
-        _remove(leftover)
-    unfinished = folder / f".{checkpoint.step:09d}"
-    unfinished.mkdir()
+def save(run: Run) -> None:
+    """Writes a checkpoint; all processes must call it."""
+    # Positions differ where processes skip batches of unreadable audio.
+    streams = gather([run.stream.state_dict()])
+    if run.accelerator.is_main_process:
+        optimizer = run.optimizer.state_dict()
+        frozen = frozen_parameters(run.recognizer)
+        tensors = {
+            **{f"model/{name}": tensor for name, tensor in run.recognizer.state_dict().items() if name not in frozen},
+            **{f"objective/{name}": tensor for name, tensor in run.objective.state_dict().items()},
+            **{f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(optimizer).items()},
+        }
+        values = {
+            "optimizer": optimizer["param_groups"],
+            "schedule": run.schedule.state_dict(),
+            "streams": streams,
+            "progress": asdict(run.progress),
+            "input_digests": run.input_digests,
+        }
+        checkpoint = Checkpoint(run.progress.step, tensors, values)
+        save_checkpoint(run.folder.checkpoints, checkpoint, keep=run.config.training.keep_checkpoints)
+    run.accelerator.wait_for_everyone()
+
+
+def resume(run: Run) -> None:
+    """Restores the newest intact checkpoint, if there is one."""
+    checkpoint = load_checkpoint(run.folder.checkpoints)
+    if run.accelerator.is_main_process:
+        for path in (run.folder.log, run.folder.group_weights):
+            forget_after(path, checkpoint.step if checkpoint else 0)
+    run.accelerator.wait_for_everyone()
+    if checkpoint is None:
+        return
     try:
-        save_tensors(checkpoint.tensors, unfinished / TENSORS)
-        (unfinished / VALUES).write_text(json.dumps(checkpoint.values), encoding="utf-8")
-        (unfinished / DIGESTS).write_text(_digests(unfinished), encoding="utf-8")
-        for path in (unfinished / TENSORS, unfinished / VALUES, unfinished / DIGESTS, unfinished):
-            flush_to_disk(path)
-        final = folder / unfinished.name[1:]
-        if final in _folders(folder):  # damaged, otherwise it would not be written again
-            _remove(final)
-        os.replace(unfinished, final)
-        flush_to_disk(folder)
-    except BaseException:
-        with suppress(OSError):
-            _remove(unfinished)
-        raise
-    # Checkpoints of later steps are damaged, otherwise this one would not be written again.
-    kept = [path for path in _folders(folder) if int(path.name) <= checkpoint.step][:keep]
-    for path in set(_folders(folder)) - set(kept):
-        _remove(path)
+        _restore(run, checkpoint.tensors, checkpoint.values)
+    except (KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:  # all its digests are right
+        raise ValueError(
+            f"{run.folder.checkpoints}: the checkpoint of step {checkpoint.step} is from another run or version "
+            f"({error!r:.500}). Remove it to resume from the previous one."
+        ) from error
 
 
-def has_checkpoints(folder: Path) -> bool:
-    """Whether there is a checkpoint, valid or damaged."""
-    return bool(_folders(folder))
+def _restore(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+    changed = [name for name, digest in run.input_digests.items() if values["input_digests"].get(name) != digest]
+    if changed:
+        raise ValueError(
+            f"Cannot resume {run.folder.path}: {', '.join(changed)} changed since the run started. Restore what "
+            "changed, or choose another --out."
+        )
+    num_processes, streams = run.accelerator.num_processes, values["streams"]
+    if len(streams) != num_processes:
+        raise ValueError(
+            f"Cannot resume {run.folder.path}: the number of processes was {len(streams)}, now it is {num_processes}. "
+            "Use the same number to resume exactly, or choose another --out."
+        )
+    run.recognizer.load_state_dict(frozen_parameters(run.recognizer) | _with_prefix("model/", tensors))
+    run.objective.load_state_dict(_with_prefix("objective/", tensors))
+    run.optimizer.load_state_dict(optimizer_state(_with_prefix("optimizer/", tensors), values["optimizer"]))
+    run.schedule.load_state_dict(values["schedule"])
+    run.stream.load_state_dict(streams[run.accelerator.process_index])
+    run.progress = Progress(**values["progress"])
 
 
-def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """The newest intact checkpoint, if there is one. Damaged ones are skipped with a warning."""
-    for path in _folders(folder):
-        try:
-            if (path / DIGESTS).read_text(encoding="utf-8") != _digests(path):
-                raise ValueError("its digests differ")
-            return Checkpoint(int(path.name), load_tensors(path / TENSORS), read_json(path / VALUES))
-        except (FileNotFoundError, ValueError) as error:
-            logger.warning("Skipping checkpoint %s, which is damaged: %s", path, error)
-    return None
+def publish_best_model(run: Run) -> None:
+    """Makes the best model the model of the run, which finishes it."""
+    if run.accelerator.is_main_process:
+        if math.isinf(run.progress.best):
+            raise ValueError(f"{run.folder.path}: no epoch had a finite loss on the development set; see log.jsonl.")
+        record = read_about(run.folder)
+        write_json(run.folder.run, record | {"seconds": round(run.progress.seconds, 1), "steps": run.progress.step})
+        os.replace(run.folder.best, run.folder.model)
+        flush_to_disk(run.folder.path)
+    run.accelerator.wait_for_everyone()
 
 
-def _folders(folder: Path, names: str = "[0-9]{9,}") -> list[Path]:
-    """Checkpoints, the newest first."""
-    refuse_link(folder)
-    found = [path for path in folder.glob("*") if re.fullmatch(names, path.name) and _is_ours(path)]
-    return sorted(found, key=lambda path: -int(path.name.lstrip(".")))
+def frozen_parameters(recognizer: Recognizer) -> dict[str, Tensor]:
+    """Parameters that are not trained: they stay as pretrained, and checkpoints omit them."""
+    return {name: parameter.data for name, parameter in recognizer.named_parameters() if not parameter.requires_grad}
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether a folder is a checkpoint: it has only files of checkpoints, or all of them."""
-    if path.is_symlink() or not path.is_dir():
-        return False
-    names = {one.name for one in path.iterdir() if not _is_partial(one)}
-    return names <= {TENSORS, VALUES, DIGESTS} or names >= {TENSORS, VALUES, DIGESTS}
-
-
-def _remove(path: Path) -> None:
-    """Removes the files of a checkpoint, and its folder if that is then empty."""
-    for one in list(path.iterdir()):
-        if one.name in (TENSORS, VALUES, DIGESTS) or _is_partial(one):
-            one.unlink()
-    with suppress(OSError):
-        path.rmdir()
-
-
-def _is_partial(path: Path) -> bool:
-    """Whether a file is what safetensors leaves in an unfinished checkpoint when the process is killed."""
-    return path.parent.name.startswith(".") and re.fullmatch(r"\.tmp\w{6}", path.name) is not None
-
-
-def _digests(folder: Path) -> str:
-    lines = []
-    for name in (TENSORS, VALUES):
-        with open(folder / name, "rb") as file:
-            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
-    return "".join(lines)
-
-
-def optimizer_tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The tensors in the state of Adam by name, such as "0/exp_avg"; `param_groups`, its other part, has none."""
-    return {f"{number}/{name}": tensor for number, entry in state["state"].items() for name, tensor in entry.items()}
-
-
-def optimizer_state(tensors: Mapping[str, Tensor], param_groups: list[dict[str, Any]]) -> dict[str, Any]:
-    """The inverse of `optimizer_tensors`."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for place, tensor in tensors.items():
-        number, name = place.split("/")
-        state.setdefault(int(number), {})[name] = tensor
-    return {"state": state, "param_groups": param_groups}
+def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from .state import Run
+    from .run import Run
 
 
 def clip_gradient(run: Run, seconds: Sequence[float]) -> float:

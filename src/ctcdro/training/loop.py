@@ -28,16 +28,16 @@ from .stop_signals import StopSignals
 
 with extra("train", "Training"):
     from ..speech.audio import AudioError
+    from .checkpoints import publish_best_model, resume, save
     from .gradient_norm import clip_gradient
     from .setup import num_steps, set_up_run
-    from .state import publish_best_model, resume, save
     from .step_log import StepCallback, StepTotals, log_step
     from .validation import validate
 
 if TYPE_CHECKING:
     from ..runs.config import Config
     from ..speech.batch import Batch
-    from .state import Run
+    from .run import Run
 
 
 def train(

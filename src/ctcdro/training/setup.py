@@ -20,7 +20,7 @@ from ..speech.manifest import Groups, Manifest
 from ..speech.vocabulary import Vocabulary
 from ..storage.json_files import write_json
 from ..storage.tensors import tensors_digest
-from .checkpoints import has_checkpoints
+from .checkpoint_files import has_checkpoints
 
 with extra("train", "Training"):
     from accelerate import Accelerator, DistributedDataParallelKwargs
@@ -32,8 +32,9 @@ with extra("train", "Training"):
     from ..runs.config import Config, OptimizerConfig, read_config
     from ..runs.parsing import refuse_changes
     from ..speech.dataset import check_audio_exists
+    from .checkpoints import frozen_parameters
     from .endless_loader import BatchStream
-    from .state import Run, frozen_parameters
+    from .run import Run
 
 
 def set_up_run(config: Config, folder: RunFolder, track: Track = untracked) -> Run:

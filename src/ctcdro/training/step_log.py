@@ -14,7 +14,7 @@ from ..storage.json_files import append_line
 
 if TYPE_CHECKING:
     from ..speech.batch import Batch
-    from .state import Run
+    from .run import Run
 
 
 StepCallback: TypeAlias = Callable[[dict[str, Any]], None]

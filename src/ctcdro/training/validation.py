@@ -11,7 +11,7 @@ from ..storage.json_files import append_line
 from .step_log import StepCallback, track_figures
 
 if TYPE_CHECKING:
-    from .state import Run
+    from .run import Run
 
 
 def validate(run: Run, callback: StepCallback) -> None:

@@ -14,7 +14,7 @@ from lhotse.dataset.sampling.base import CutSampler
 from torch import Tensor
 
 from ...sampling.base import check_same_settings
-from ...sampling.packed_batches import Seconds
+from ...sampling.batch_arrays import Seconds
 from ...sampling.streaming import known_group
 
 GroupOf: TypeAlias = Callable[[Cut], str]

@@ -10,7 +10,7 @@ from lhotse import CutSet
 from lhotse.cut import Cut
 from lhotse.dataset.sampling.base import CutSampler
 
-from ...sampling.packed_batches import Seconds
+from ...sampling.batch_arrays import Seconds
 from ...sampling.samplers import LengthMatchedBatchSampler
 from .base import GroupOf, ResumableCutSampler, group_numbers, language_of
 

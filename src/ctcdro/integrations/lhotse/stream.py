@@ -12,7 +12,7 @@ import torch
 from lhotse.cut import Cut
 from lhotse.shar.readers.lazy import LazySharIterator
 
-from ...sampling.packed_batches import Seconds
+from ...sampling.batch_arrays import Seconds
 from ...sampling.streaming import StreamBatches, StreamPosition
 from .base import GroupOf, ResumableCutSampler, language_of
 

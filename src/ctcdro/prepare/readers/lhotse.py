@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...storage.json_fields import MAX_SECONDS, check_seconds, optional_seconds, optional_text
+from ...storage.field_checks import MAX_SECONDS, check_seconds, optional_seconds, optional_text
 from ...storage.json_files import scan_json_lines
 from ...storage.paths import PathLike, find_listed_audio
 from ..entries import CorpusEntry, Dropped

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...storage.json_fields import optional_seconds, optional_text
+from ...storage.field_checks import optional_seconds, optional_text
 from ...storage.json_files import scan_json_lines
 from ...storage.paths import PathLike, find_listed_audio
 from ..entries import CorpusEntry, Dropped

@@ -10,7 +10,7 @@ import time
 import pytest
 import torch
 
-from ctcdro.training.checkpoints import (
+from ctcdro.training.checkpoint_files import (
     Checkpoint,
     has_checkpoints,
     load_checkpoint,
@@ -85,7 +85,7 @@ def test_what_a_killed_run_left_is_no_checkpoint_and_is_cleared(tmp_path):
 
 LARGE_CHECKPOINT = """
 import sys, pathlib, torch
-from ctcdro.training.checkpoints import Checkpoint, save_checkpoint
+from ctcdro.training.checkpoint_files import Checkpoint, save_checkpoint
 save_checkpoint(pathlib.Path(sys.argv[1]), Checkpoint(7, {"a": torch.zeros(50_000_000)}, {}))
 """
 
@@ -115,7 +115,7 @@ def test_a_full_disk_is_told_of_and_leaves_those_that_are_there(tmp_path):
     program = """
 import resource, sys, torch
 from pathlib import Path
-from ctcdro.training.checkpoints import Checkpoint, save_checkpoint
+from ctcdro.training.checkpoint_files import Checkpoint, save_checkpoint
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))  # files end there, as on a full disk
 try:
     save_checkpoint(Path(sys.argv[1]), Checkpoint(2, {"a": torch.zeros(1_000)}, {}))

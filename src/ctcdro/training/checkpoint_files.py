@@ -1,0 +1,135 @@
+"""Checkpoints: tensors and plain values in a folder that appears whole or not at all.
+
+    000000480/tensors.safetensors      model, optimizer, objective
+    000000480/values.json              counters, positions, settings of the optimizer
+    000000480/sha256sums               digests of both, as the command `sha256sum -c` reads them
+
+No pickle is written or read. A folder is renamed into place once all its files are on disk. The digests detect later
+damage; the previous checkpoint is then used. Old checkpoints are removed; folders that hold any other file are not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from ..storage.atomic import flush_to_disk
+from ..storage.json_files import read_json
+from ..storage.paths import refuse_link
+from ..storage.tensors import load_tensors, save_tensors
+
+logger = logging.getLogger(__name__)
+
+TENSORS, VALUES, DIGESTS = "tensors.safetensors", "values.json", "sha256sums"
+
+
+class Checkpoint(NamedTuple):
+    step: int
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
+    """Writes a checkpoint, then removes all but the newest `keep`. After an error, the existing ones stay."""
+    refuse_link(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for leftover in _folders(folder, r"\.[0-9]{9,}"):  # of a run that was killed
+        _remove(leftover)
+    unfinished = folder / f".{checkpoint.step:09d}"
+    unfinished.mkdir()
+    try:
+        save_tensors(checkpoint.tensors, unfinished / TENSORS)
+        (unfinished / VALUES).write_text(json.dumps(checkpoint.values), encoding="utf-8")
+        (unfinished / DIGESTS).write_text(_digests(unfinished), encoding="utf-8")
+        for path in (unfinished / TENSORS, unfinished / VALUES, unfinished / DIGESTS, unfinished):
+            flush_to_disk(path)
+        final = folder / unfinished.name[1:]
+        if final in _folders(folder):  # damaged, otherwise it would not be written again
+            _remove(final)
+        os.replace(unfinished, final)
+        flush_to_disk(folder)
+    except BaseException:
+        with suppress(OSError):
+            _remove(unfinished)
+        raise
+    # Checkpoints of later steps are damaged, otherwise this one would not be written again.
+    kept = [path for path in _folders(folder) if int(path.name) <= checkpoint.step][:keep]
+    for path in set(_folders(folder)) - set(kept):
+        _remove(path)
+
+
+def has_checkpoints(folder: Path) -> bool:
+    """Whether there is a checkpoint, valid or damaged."""
+    return bool(_folders(folder))
+
+
+def load_checkpoint(folder: Path) -> Checkpoint | None:
+    """The newest intact checkpoint, if there is one. Damaged ones are skipped with a warning."""
+    for path in _folders(folder):
+        try:
+            if (path / DIGESTS).read_text(encoding="utf-8") != _digests(path):
+                raise ValueError("its digests differ")
+            return Checkpoint(int(path.name), load_tensors(path / TENSORS), read_json(path / VALUES))
+        except (FileNotFoundError, ValueError) as error:
+            logger.warning("Skipping checkpoint %s, which is damaged: %s", path, error)
+    return None
+
+
+def _folders(folder: Path, names: str = "[0-9]{9,}") -> list[Path]:
+    """Checkpoints, the newest first."""
+    refuse_link(folder)
+    found = [path for path in folder.glob("*") if re.fullmatch(names, path.name) and _is_ours(path)]
+    return sorted(found, key=lambda path: -int(path.name.lstrip(".")))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a folder is a checkpoint: it has only files of checkpoints, or all of them."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    names = {one.name for one in path.iterdir() if not _is_partial(one)}
+    return names <= {TENSORS, VALUES, DIGESTS} or names >= {TENSORS, VALUES, DIGESTS}
+
+
+def _remove(path: Path) -> None:
+    """Removes the files of a checkpoint, and its folder if that is then empty."""
+    for one in list(path.iterdir()):
+        if one.name in (TENSORS, VALUES, DIGESTS) or _is_partial(one):
+            one.unlink()
+    with suppress(OSError):
+        path.rmdir()
+
+
+def _is_partial(path: Path) -> bool:
+    """Whether a file is what safetensors leaves in an unfinished checkpoint when the process is killed."""
+    return path.parent.name.startswith(".") and re.fullmatch(r"\.tmp\w{6}", path.name) is not None
+
+
+def _digests(folder: Path) -> str:
+    lines = []
+    for name in (TENSORS, VALUES):
+        with open(folder / name, "rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
+    return "".join(lines)
+
+
+def optimizer_tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors in the state of Adam by name, such as "0/exp_avg"; `param_groups`, its other part, has none."""
+    return {f"{number}/{name}": tensor for number, entry in state["state"].items() for name, tensor in entry.items()}
+
+
+def optimizer_state(tensors: Mapping[str, Tensor], param_groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """The inverse of `optimizer_tensors`."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for place, tensor in tensors.items():
+        number, name = place.split("/")
+        state.setdefault(int(number), {})[name] = tensor
+    return {"state": state, "param_groups": param_groups}

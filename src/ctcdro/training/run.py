@@ -1,0 +1,66 @@
+"""The parts of a run, and how far it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+    from ..models.recognizer import Recognizer
+    from ..objectives.objective import Objective
+    from ..runs.config import Config
+    from ..speech.batch import Batch
+    from ..speech.dataset import SpeechDataset
+    from ..speech.manifest import Groups, Manifest
+    from ..speech.vocabulary import Vocabulary
+    from .endless_loader import BatchStream
+
+
+@dataclass
+class Progress:
+    step: int = 0
+    epoch: int = 0
+    best: float = math.inf
+    epochs_since_best: int = 0
+    seconds: float = 0.0
+    """Training time, over all restarts."""
+
+
+@dataclass
+class Run:
+    """The parts of a run. A checkpoint holds the state of those below the line."""
+
+    config: Config
+    folder: RunFolder
+    accelerator: Accelerator
+    dev: Manifest
+    dev_dataset: SpeechDataset
+    vocabulary: Vocabulary
+    groups: Groups
+    durations: Tensor
+    """(n,) seconds of the training utterances."""
+    input_digests: dict[str, str]
+    """Digests of inputs that no checkpoint holds: manifests, pretrained weights."""
+    recognizer: Recognizer
+    wrapped_model: torch.nn.Module
+    """The recognizer, as wrapped for devices, precision and processes."""
+    # ---
+    objective: Objective
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LambdaLR
+    stream: BatchStream
+    progress: Progress = field(default_factory=Progress)
+
+    def losses(self, batch: Batch) -> Tensor:
+        """(B,) losses of a batch, normalized as configured. The host does not wait for the device."""
+        output = self.wrapped_model(batch.inputs, batch.lengths)
+        normalization = self.config.objective.loss_normalization
+        return self.recognizer.losses(output, batch.targets, batch.num_labels, normalization)
