@@ -45,7 +45,7 @@ class SweepFolder:
     @property
     def has_begun(self) -> bool:
         """Whether a run is at work, or has something that another configuration could not resume."""
-        from ..training.checkpoints import has_checkpoints  # imports torch
+        from ..training.checkpoint_files import has_checkpoints  # imports torch
 
         runs = map(RunFolder, self.runs.glob("*"))
         has_results = any(run.is_finished or has_checkpoints(run.checkpoints) for run in runs)
