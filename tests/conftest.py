@@ -41,3 +41,9 @@ def browser():
         browser = driver.chromium.launch(executable_path=found)
         yield browser
         browser.close()
+
+
+def pytest_collection_modifyitems(items):
+    """Runs the files that take longest first, so that no worker process is left with one of them at the end."""
+    longest = ("test_loop", "test_restarts", "test_recognizer", "test_sweep", "test_corpus")
+    items.sort(key=lambda item: item.path.stem not in longest)
