@@ -13,25 +13,27 @@ from ..speech.loader import load_batches
 
 class BatchStream:
     """The state counts the batches that the loop has received, not those that workers have read ahead, so that a
-    restart continues with the next one."""
+    restart continues with the next one. Workers stop when the stream is no longer referenced."""
 
     def __init__(self, dataset: SpeechDataset, sampler: PlannedBatchSampler, num_workers: int) -> None:
         self._dataset = dataset
         self._sampler = sampler
         self._num_workers = num_workers
+        # Not a generator: its frame would refer to the stream, and such a cycle would keep workers alive at exit.
+        self._loader: Iterator[Batch] | None = None
         self._num_taken = 0
-        self._batches = self._read()
-
-    def _read(self) -> Iterator[Batch]:
-        while True:
-            self._num_taken = 0
-            for batch in load_batches(self._dataset, self._sampler, self._num_workers):
-                self._num_taken += 1
-                yield batch
-            self._sampler.set_epoch(self._sampler.epoch + 1)
 
     def __next__(self) -> Batch:
-        return next(self._batches)
+        while True:
+            if self._loader is None:
+                self._loader = iter(load_batches(self._dataset, self._sampler, self._num_workers))
+                self._num_taken = 0
+            batch = next(self._loader, None)
+            if batch is not None:
+                self._num_taken += 1
+                return batch
+            self._loader = None
+            self._sampler.set_epoch(self._sampler.epoch + 1)
 
     def __len__(self) -> int:
         return len(self._sampler)
@@ -40,5 +42,6 @@ class BatchStream:
         return self._sampler.state_dict(self._num_taken)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._loader = None
+        self._num_taken = 0
         self._sampler.load_state_dict(state)
-        self._batches = self._read()
