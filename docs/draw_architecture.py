@@ -98,7 +98,7 @@ def levels(graph: Graph) -> dict[str, int]:
 
 
 def routes(graph: Graph, level: Mapping[str, int]) -> list[list[str]]:
-    """Each arrow as a list of nodes, one per layer: its folders, and a lane of its own in the layers between them."""
+    """Each arrow as a list of nodes, one per layer: its folders, and a separate lane in the layers between them."""
     return [
         [folder, *(f"{folder}>{below}:{layer}" for layer in range(level[folder] - 1, level[below], -1)), below]
         for folder in sorted(graph)

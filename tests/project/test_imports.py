@@ -122,7 +122,8 @@ for toolkit, (package, extra) in {EXTRAS!r}.items():
     else:
         raise AssertionError(toolkit)
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_nothing_heavy_is_imported_before_it_is_used():

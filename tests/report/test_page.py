@@ -194,7 +194,7 @@ def test_runs_of_other_languages_share_a_page(tmp_path, sweep):
 
 
 def check_files(folder):
-    """Every figure and table has an anchor of its own on the page, and files of its own."""
+    """Every figure and table has a separate anchor on the page, and separate files."""
     ids = read(folder / "page.html").ids
     assert len(ids) == len(set(ids))
     tables = {path.stem for path in (folder / "tables").iterdir()}

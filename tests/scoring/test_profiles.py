@@ -81,7 +81,7 @@ def test_ml_superb2_averages_utterances_without_punctuation_and_some_without_spa
         [
             utterance(1, "eng", "I'll go - now.", "ill go now", "eng"),  # ILL GO␣␣NOW, ILL GO NOW: 1 of 11
             utterance(2, "eng", "Yes", "no", "eng"),  # YES, NO: 3 of 3
-            utterance(3, "eng", "...", "what", "deu"),  # left out
+            utterance(3, "eng", "...", "what", "deu"),  # skipped
             utterance(4, "cmn", "我 想去，餐厅", "我想 去 餐", "cmn"),  # 1 of 5
         ],
         "ml-superb2",

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import logging
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,9 @@ from .paths import PathLike
 logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
+
+# Children of a killed process, killed with it, may hold its lock until the system gets to end them.
+SECONDS_TO_DIE = 0.5
 
 
 @contextmanager
@@ -60,7 +64,10 @@ def _lock(folder: Path, wait: bool) -> Iterator[None]:
                 raise
             continue  # the last holder failed and removed the folder
         with file:
-            if not _acquire(file, wait):
+            deadline = time.monotonic() + SECONDS_TO_DIE
+            while not (acquired := _acquire(file, wait)) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            if not acquired:
                 raise ValueError(
                     f"{folder}: another process is writing to this folder. Wait until it ends, or choose another one."
                 )
