@@ -566,9 +566,9 @@ def test_a_group_that_never_occurs_is_reported(caplog):
     ("options", "message"),
     [
         ({"batch_duration": 0.0}, "`batch_duration` must be a positive"),
-        ({"buffer_size": 0}, "`buffer_size` must be a whole number"),
+        ({"buffer_size": 0}, "`buffer_size` must be a positive integer"),
         ({"group_names": "ces"}, "`group_names` must be different names"),
-        ({"seed": "trng"}, "`seed` must be a whole number"),
+        ({"seed": "trng"}, "`seed` must be a non-negative integer"),
         ({"cuts": iter([])}, "`cuts` must yield the cuts again"),
     ],
 )

@@ -38,8 +38,8 @@ def test_malformed_lines_are_dropped_and_named(tmp_path):
         "`audio_filepath` is missing": {"text": "a", "lang": "ces"},
         "`lang` is missing": {"audio_filepath": "a.wav", "text": "a"},
         "`text` must be text, and not empty, got 7": {**good, "text": 7},
-        "`duration` must be zero or more": {**good, "duration": "1"},
-        "`offset` must be zero or more": {**good, "offset": -1},
+        "`duration` must be a non-negative number": {**good, "duration": "1"},
+        "`offset` must be a non-negative number": {**good, "offset": -1},
     }
     done = prepared(tmp_path, good, *malformed.values())
     assert [one.where for one in done.dropped] == [f"{tmp_path / 'train.json'}:{line}" for line in range(2, 8)]

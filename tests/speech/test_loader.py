@@ -232,7 +232,7 @@ def test_arguments_that_do_not_fit_are_rejected(corpus):
     with pytest.raises(ValueError, match='`on_fault` must be "stop" or "skip"; got \'ignore\''):
         SpeechDataset(corpus, on_fault="ignore")
     with pytest.raises(
-        ValueError, match=r"`group_numbers` must be a whole number for each of 24 utterances, .*; got shape \(3,\)"
+        ValueError, match=r"`group_numbers` must have one integer for each of 24 utterances, .*; got shape \(3,\)"
     ):
         SpeechDataset(corpus, group_numbers=[0, 1, 2])
     with pytest.raises(ValueError, match=r"`vocabulary` has no token for cmn, nan \(it has ces\)"):

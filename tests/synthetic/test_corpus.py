@@ -182,7 +182,7 @@ def test_a_missing_package_is_named_with_the_extra(tmp_path, monkeypatch):
     [
         ({"duration": 30.0}, "`duration` must be a number from 0.4 to 20; got 30.0"),
         ({"reverberation": float("nan")}, "`reverberation` must be a number from 0 to 10; got nan"),
-        ({"num_speakers": 2.5}, "`num_speakers` must be a whole number from 1 to 1,000; got 2.5"),
+        ({"num_speakers": 2.5}, "`num_speakers` must be an integer from 1 to 1,000; got 2.5"),
         ({"snr": 20}, "`snr` must be two numbers from -30 to 100, the smaller first; got 20"),
         ({"words_per_minute": (130, 100)}, r"`words_per_minute` must be two numbers from 80 to 450.*got \(130, 100\)"),
         ({"words_per_minute": None}, "`words_per_minute` must be two numbers"),

@@ -114,9 +114,9 @@ def read_audio(
     """
     path = os.fspath(path)
     if not 0 <= offset < np.inf:
-        raise ValueError(f"`offset` must be zero or more seconds; got {offset!r}.")
+        raise ValueError(f"`offset` must be a non-negative number of seconds; got {offset!r}.")
     if duration is not None and not 0 < duration < np.inf:
-        raise ValueError(f"`duration` must be positive seconds, or None for the rest of the file; got {duration!r}.")
+        raise ValueError(f"`duration` must be a positive number of seconds, or None for all; got {duration!r}.")
     with _open(path) as file:
         rate = file.samplerate
         max_frames = int(MAX_SAMPLES / max(file.channels, sample_rate / rate))

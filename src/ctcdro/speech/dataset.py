@@ -116,7 +116,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
         groups = np.asarray(group_numbers)
         if groups.shape != (len(manifest),) or not np.issubdtype(groups.dtype, np.integer):
             raise ValueError(
-                f"`group_numbers` must be a whole number for each of {len(manifest):,} utterances, such as "
+                f"`group_numbers` must have one integer for each of {len(manifest):,} utterances, such as "
                 f"`manifest.groups().numbers`; got shape {groups.shape} of {groups.dtype}."
             )
         self.vocabulary = vocabulary

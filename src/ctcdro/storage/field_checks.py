@@ -29,8 +29,8 @@ def check_seconds(name: str, value: Any, *, may_be_zero: bool = False) -> float:
     except OverflowError:
         seconds = math.inf
     if not (0 < seconds < MAX_SECONDS or (may_be_zero and seconds == 0)):
-        expected = "zero or more" if may_be_zero else "positive"
-        raise ValueError(f"`{name}` must be {expected} seconds below {MAX_SECONDS:g}, got {shorten(value)}")
+        expected = "non-negative" if may_be_zero else "positive"
+        raise ValueError(f"`{name}` must be a {expected} number of seconds below {MAX_SECONDS:g}, got {shorten(value)}")
     return seconds
 
 

@@ -40,7 +40,7 @@ class SpeechSpec:
                 expected = f"two numbers from {least} to {most}, the smaller first"
             elif name.startswith("num_"):
                 is_valid = isinstance(value, int) and least <= value <= most
-                expected = f"a whole number from {least} to {most:,}"
+                expected = f"an integer from {least} to {most:,}"
             else:
                 is_valid = least <= value <= most
                 expected = f"a number from {least:g} to {most:g}"

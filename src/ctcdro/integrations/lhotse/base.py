@@ -49,7 +49,7 @@ class ResumableCutSampler(CutSampler):
         if not (isinstance(batch_duration, int | float) and 0 < batch_duration < np.inf):
             raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
         if not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"`seed` must be a whole number, zero or more, for ranks to agree; got {seed!r}.")
+            raise ValueError(f"`seed` must be a non-negative integer, so that ranks agree; got {seed!r}.")
         super().__init__(shuffle=True, seed=seed, rank=rank, world_size=world_size)
         self.batch_duration = float(batch_duration)
         self.group_of = group_of

@@ -66,7 +66,7 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
         if isinstance(group_names, str) or not group_names or len(set(group_names)) != len(group_names):
             raise ValueError(f"`group_names` must be different names, one or more; got {group_names!r}.")
         if not isinstance(buffer_size, int) or buffer_size < 1:
-            raise ValueError(f"`buffer_size` must be a whole number of cuts, at least 1; got {buffer_size!r}.")
+            raise ValueError(f"`buffer_size` must be a positive integer; got {buffer_size!r}.")
         super().__init__(batch_duration, group_of, seed, rank, world_size)
         self.cuts = cuts
         self.group_names = list(group_names)
