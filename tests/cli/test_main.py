@@ -99,7 +99,7 @@ def test_what_is_wrong_comes_in_one_line_without_traceback(tmp_path):
             ["ml-superb", ".", "--set", "set1", "--out", "o"],
             "no corpora in it; expected folders such as",
         ),
-        (["common-voice", ".", "--out", "o"], "no train.tsv in it"),
+        (["common-voice", ".", "--out", "o"], "no train.tsv in this folder"),
     ],
 )
 def test_wrong_use_says_what_to_do(arguments, message, tmp_path):

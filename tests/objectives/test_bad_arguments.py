@@ -87,8 +87,14 @@ def test_groups_that_are_not_integers_are_rejected(make):
         (lambda: ctcdro.erm(True), "`num_groups` must be a positive integer; got True"),
         (lambda: ctcdro.group_dro(2, step_size=True), "`step_size` must be a finite, non-negative number; got True"),
         (lambda: ctcdro.erm(2, group_names=[1, 2]), "`group_names` must be 2 different names"),
-        (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing="0.1"), "`smoothing` must be a finite, non-negative number.*'0.1'"),
-        (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=math.inf), "`smoothing` must be a finite, non-negative number.*inf"),
+        (
+            lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing="0.1"),
+            "`smoothing` must be a finite, non-negative number.*'0.1'",
+        ),
+        (
+            lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=math.inf),
+            "`smoothing` must be a finite, non-negative number.*inf",
+        ),
         (lambda: ctcdro.erm(2, reduction="none"), "`reduction` must be .*'none'"),
         (lambda: ctcdro.erm(2, group_names=["a"]), "`group_names` must be 2 different names.*'a'"),
         (lambda: ctcdro.erm(2, group_names=["a", "a"]), "`group_names` must be 2 different names"),

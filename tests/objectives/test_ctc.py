@@ -204,7 +204,12 @@ def test_the_check_of_labels_can_be_compiled():
             r"utterance 1 has 40 frames, but `log_probs` has 10\..*subsampling, not samples",
         ),
         (PADDED, [10, 10, -1], [2, 2, 1], "utterance 2 has -1 frames"),
-        (PADDED, [10, 10, 10], [2, 3, 1], "`target_lengths`: utterance 1 has 3 labels, but `targets` has only 2 columns"),
+        (
+            PADDED,
+            [10, 10, 10],
+            [2, 3, 1],
+            "`target_lengths`: utterance 1 has 3 labels, but `targets` has only 2 columns",
+        ),
         (PADDED, [10, 10, 10], [2, -2, 1], "`target_lengths` must not be negative; got -2"),
         (IN_A_ROW, [10, 10, 10], [2, 2, 2], "`target_lengths` must sum to the length of .* got 6 and 5"),
     ],

@@ -201,7 +201,12 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
 @pytest.mark.parametrize(
     ("durations", "groups", "options", "message"),
     [
-        ([1, 0, np.nan, np.inf], [0] * 4, {}, r"`durations` must be positive numbers of seconds; utterance 1 has 0 \(3 such in all\)"),
+        (
+            [1, 0, np.nan, np.inf],
+            [0] * 4,
+            {},
+            r"`durations` must be positive numbers of seconds; utterance 1 has 0 \(3 such in all\)",
+        ),
         ([], [], {}, r"`durations` must have one entry per utterance, and at least one; got shape \(0,\)"),
         ([1.0, 2.0], [0], {}, "`groups` has 1 entries, `durations` 2"),
         ([1.0, 2.0], [0, -1], {}, "`groups` must be numbered from 0; utterance 1 has -1"),

@@ -218,9 +218,7 @@ def _check_groups(num_groups: int, group_names: Sequence[str] | None) -> None:
     if group_names is not None and not (
         len(group_names) == len(set(group_names)) == num_groups and all(isinstance(name, str) for name in group_names)
     ):
-        raise ValueError(
-            f"`group_names` must be {num_groups} different names, one per group; got {list(group_names)}."
-        )
+        raise ValueError(f"`group_names` must be {num_groups} different names, one per group; got {list(group_names)}.")
 
 
 def _check_batch(losses: Tensor, groups: Tensor) -> None:
