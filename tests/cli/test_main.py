@@ -168,7 +168,7 @@ def test_synthetic_speech_is_made_again_to_the_byte_and_checked_sound(tmp_path):
         (["--languages", "ces", "--duration", "4"], "--duration must be 2 numbers separated by colons, such as 4:1.5"),
         (["--languages", "ces", "--words", "few"], "--words must be a whole number"),
         (["--languages", "ces", "--room", "cmn=1"], "--room cmn=1: no language cmn (expected one of ces)"),
-        (["--languages", "ces", "--noise", "20:10"], "--noise must be two numbers from -30 to 100, the smaller first"),
+        (["--languages", "ces", "--noise", "20:10"], "--noise must be two numbers from -30 to 100 in increasing order"),
     ],
 )
 def test_wrong_options_of_synthetic_speech_say_what_to_do(options, message, tmp_path):

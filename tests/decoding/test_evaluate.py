@@ -116,7 +116,7 @@ def test_the_command_prints_the_files_that_it_wrote_for_another_dataset(run, tmp
 
 def test_audio_that_the_encoder_does_not_take_is_named(run, tmp_path):
     soundfile.write(tmp_path / "short.wav", np.zeros(200), 16_000)
-    with pytest.raises(AudioError, match=r"short.wav: `num_samples` has 200; mel-small needs 400"):
+    with pytest.raises(AudioError, match=r"short.wav: `num_samples` is 200; mel-small needs 400"):
         list(transcribe(run.model, [tmp_path / "short.wav"]))
 
 
