@@ -45,7 +45,7 @@ def sweep(
 
     Run the same command again to resume, or to retry failed runs. Exit status: 1 if runs failed.
 
-    Example: ctcdro sweep recipes/mel-small.yaml --out sweep
+    Example: ctcdro sweep mel-small.yaml --out sweep
     """
     with extra("sweep", "`ctcdro sweep`"):
         from ..sweeps.config import SweepConfig, read_sweep
