@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..speech.language_names import language_name
 from ..storage.json_files import read_json
 from ..storage.paths import PathLike
 from .edits import Edits, Integers
@@ -181,9 +182,9 @@ class Scores:
         return next((item for item in ranked if item[1] == ranked[-1][1]), None)
 
     def worst_label(self, name: str = "cer") -> str:
-        """The languages that share the worst rate, for tables; their number if there are more than three."""
+        """Names of the languages that share the worst rate, for tables; their number if there are more than three."""
         ranked = self._from_worst(name)
-        languages = [language for language, rate in ranked if rate == ranked[0][1]]
+        languages = [language_name(language) for language, rate in ranked if rate == ranked[0][1]]
         return ", ".join(languages) if len(languages) <= 3 else f"{len(languages)} languages tied"
 
     @property
