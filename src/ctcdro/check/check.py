@@ -100,7 +100,9 @@ def _check_languages(index: DatasetIndex, findings: Findings) -> None:
         missing = [split for split in held_out if split not in splits]
         if "train" not in splits:
             for split, lines in splits.items():
-                detail = f"{language_name(language)}: {_count(lines.count)} in {split}, none in train, so it has no token"
+                detail = (
+                    f"{language_name(language)}: {_count(lines.count)} in {split}, none in train, so it has no token"
+                )
                 findings.error("language without training data", lines.first, detail)
         elif missing:
             number = _count(splits["train"].count)

@@ -56,7 +56,7 @@ def evaluate(
         beam=make_beam_search(find_model(run), beam_size, lm, lm_weight),
         batch_duration=batch_duration,
         num_workers=workers,
-        skip_faults=on_error == "skip",
+        on_bad_audio=on_error,
         track=progress,
     )
     intervals = confidence_intervals(count(read_predictions(result.predictions_path), scoring))

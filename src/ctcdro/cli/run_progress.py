@@ -31,7 +31,7 @@ class TrainingProgress:
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"))
         self._bar = Progress(*columns, console=console.messages, disable=not is_first_process(), transient=True)
         self._num_steps = num_steps(config)
-        self._groups_are_languages = config.batches.group_by == "lang"
+        self._groups_are_languages = config.data.group_by == ("lang",)
         self._task: Any = None
         self._last: float | None = None
 
@@ -54,7 +54,7 @@ class TrainingProgress:
             self._bar.remove_task(task)
 
     def __call__(self, record: dict[str, Any]) -> None:
-        if "epoch" in record:
+        if "validation" in record:
             self._print_validation(record)
             return
         if self._task is None:
@@ -70,7 +70,7 @@ class TrainingProgress:
     def _print_validation(self, record: dict[str, Any]) -> None:
         best = ", best so far" if record["is_best"] else ""
         worst = f"worst {language_name(record['worst_language'])} {format_percent(record['worst_cer'])} % CER"
-        line = f"epoch {record['epoch']}: dev loss {record['dev_loss']:.2f}, {worst}{best}"
+        line = f"validation {record['validation']}: dev loss {record['dev_loss']:.2f}, {worst}{best}"
         self._bar.console.print(line, highlight=False, markup=False)
 
 

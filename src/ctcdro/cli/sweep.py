@@ -11,7 +11,7 @@ import typer
 
 from ..objectives.methods import METHODS
 from ..runtime.extras import extra
-from .options import ConfigArgument, SetOption
+from .options import ConfigArgument
 
 if TYPE_CHECKING:
     from ..report.table import Cell, Table
@@ -31,7 +31,14 @@ def sweep(
             file_okay=False,
         ),
     ],
-    overrides: SetOption = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a key, e.g. seeds=[0,1] or run.training.num_batches=400. Repeatable.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and exit; write nothing.")] = False,
     jobs: Annotated[
         int | None,

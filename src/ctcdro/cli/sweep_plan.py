@@ -77,8 +77,7 @@ def tuned_columns(setting_of: Callable[[Item], SweepSetting]) -> list[Column[Ite
 
 
 def _num_batches(config: SweepConfig, setting: SweepSetting) -> int:
-    training = config.config(setting, 0).training
-    return training.epochs * training.batches_per_epoch
+    return config.config(setting, 0).training.num_batches
 
 
 def _count(number: int, noun: str) -> str:

@@ -41,7 +41,7 @@ def transcribe(
     model_folder = find_model(run)
     beam = make_beam_search(model_folder, beam_size, lm, lm_weight)
     errors: list[ValueError] = []
-    for transcript in run_transcription(model_folder, audio, beam, on_fault=errors.append):
+    for transcript in run_transcription(model_folder, audio, beam, on_error=errors.append):
         if as_json:
             typer.echo(json.dumps(transcript._asdict(), ensure_ascii=False))
         else:
