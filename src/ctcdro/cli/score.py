@@ -12,7 +12,7 @@ import typer
 
 from ..scoring.formatting import format_percent
 from ..speech.language_names import language_name
-from .options import JsonOption, ScoringOption, must_be_file
+from .options import JsonOption, ScoringOption, file_to_write, must_be_file
 
 if TYPE_CHECKING:
     from ..scoring.comparisons import Difference
@@ -50,7 +50,7 @@ def score(
     as_json: JsonOption = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="JSON file for scores and intervals.", dir_okay=False),
+        typer.Option("--out", "-o", metavar="FILE", help="JSON file for scores and intervals.", callback=file_to_write),
     ] = None,
 ) -> None:
     """Score transcripts of any system, with confidence intervals.
