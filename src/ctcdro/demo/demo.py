@@ -3,7 +3,7 @@
     demo("ctcdro-demo")
 
 A demo folder is the folder of a sweep that also contains `corpus/` and `report.html`. Call `demo` again to resume. Each
-run of demo.yaml uses one thread, so the table does not depend on the number of cores.
+run of demo.yaml uses one CPU thread, so the table does not depend on the number of cores or GPUs.
 
 eSpeak NG generates the speech: the demo shows the method, and says nothing about accuracy on human speech.
 """
@@ -59,7 +59,7 @@ def demo(
     if not (_has_corpus(corpus, specs) and page.exists()):
         make_corpus(corpus, specs, track=track)
     config = demo_sweep(corpus, seed, num_steps)
-    options = JobOptions(num_jobs=num_jobs or len(config.grid()), num_threads=1)
+    options = JobOptions(num_jobs=num_jobs or len(config.grid()), num_threads=1, use_gpus=False)
     result = sweep(config, folder, options, callback)
     if not result.failures and not page.exists():
         from ..report.page import write_report

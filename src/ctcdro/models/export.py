@@ -31,14 +31,14 @@ def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
     encoder = model.encoder
     check_vocabulary(model, vocabulary)
     if not is_empty(folder):
-        raise ValueError(f"{folder} is not empty. Choose another folder.")
+        raise ValueError(f"{folder} is not empty. Choose another --out (`folder` in Python).")
     ctc_class = FAMILIES[encoder.family].ctc_class if isinstance(encoder, PretrainedEncoder) else None
     if not isinstance(encoder, PretrainedEncoder) or ctc_class is None or not isinstance(model.head, LinearHead):
         supported = ", ".join(name for name, family in FAMILIES.items() if family.ctc_class)
         raise ValueError(
             f"Cannot export this model: `transformers` has no CTC model with encoder {model.settings.encoder} and head "
-            f"{model.settings.head}, only with encoders {supported} and head linear. Use `Recognizer.save` and "
-            "`ctcdro.models.recognizer.load` instead."
+            f"{model.settings.head}, only with encoders {supported} and head linear. Use the run folder instead, with "
+            "`ctcdro transcribe` or `ctcdro.models.recognizer.load`."
         )
     with extra("train", "Exporting a recognizer"):
         import transformers
