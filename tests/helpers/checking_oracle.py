@@ -174,7 +174,9 @@ def about_languages(rows):
             yield Finding("language without dev or test data", "warning", own[0], detail)
         for split in [] if own else [split for split in SPLITS if split in there]:
             lines = [where for one, where, _ in of[language] if one == split]
-            detail = f"{language_name(language)}: {counted(lines)} in {split}, none in train, so it has no language token"
+            detail = (
+                f"{language_name(language)}: {counted(lines)} in {split}, none in train, so it has no language token"
+            )
             yield Finding("language without training data", "error", lines[0], detail)
     by_number = sorted(languages, key=lambda language: -len(of[language]))
     for place, language in enumerate(by_number):
