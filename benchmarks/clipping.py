@@ -74,7 +74,7 @@ def save_encoder(folder: Path) -> Path:
 
 def main(dataset: Path, num_batches: int) -> str:
     rows = [
-        "| reduction | batches per step | norm: median (5 % to 95 %) | over 5 | doubled weight |",
+        "| reduction | batches per step | norm: median (5% to 95%) | over 5 | doubled weight |",
         "|---|---|---|---|---|",
     ]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """How fast are frames made into texts? .venv/bin/python benchmarks/decoding.py
 
 Made-up texts like those of the paper's set 1, one thread, contenders in turns; all have the same texts in the end.
-Ratios are those of utterances in a second, ours over the other: medians of all rounds, with a 95 % interval by
+Ratios are those of utterances in a second, ours over the other: medians of all rounds, with a 95% interval by
 bootstrap.
 
 - Greedy decoding: from log-probabilities of padded batches of 10 utterances of similar length, at 50 frames a second,

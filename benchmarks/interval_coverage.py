@@ -1,6 +1,6 @@
 """How often do confidence intervals contain the truth? .venv/bin/python benchmarks/interval_coverage.py
 
-Test sets are drawn from six languages whose true rates are known. Tables have the percentage of 95 % intervals that
+Test sets are drawn from six languages whose true rates are known. Tables have the percentage of 95% intervals that
 contain the truth. An utterance has 5 to 60 characters and a fifth as many words. Its difficulty is drawn from a normal
 distribution; the chance of an error is a logistic function of difficulty and length. The slope is 1 ("even") or 2
 ("skewed": most utterances are nearly right, and a few are very wrong). Rows of single languages average over the six.
@@ -185,7 +185,7 @@ def main(num_simulations: int = 400, seed: int = 0, sizes: Sequence[int] = (20, 
         "|---|--:|",
         *(f"| {name} | {one:.1f} |" for name, one in tests.items()),
     ]
-    lines += ["", f"Outside 92 to 98 %: {'; '.join(outside) or 'none'}."]
+    lines += ["", f"Outside 92 to 98%: {'; '.join(outside) or 'none'}."]
     print("\n".join(lines[-8:]))
     return "\n".join(lines).strip()
 

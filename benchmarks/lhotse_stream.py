@@ -146,7 +146,7 @@ def in_a_process(*arguments: object) -> dict[str, float]:
 
 def main(sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000), buffer_size: int = 10_000) -> str:
     lines = [
-        "| cuts | sampler | memory | cuts a second | … of reading alone | within 2 % of the target | "
+        "| cuts | sampler | memory | cuts a second | … of reading alone | within 2% of the target | "
         "standard deviation of totals | padded over real | one group |",
         "|---|---|---|---|---|---|---|---|---|",
     ]

@@ -2,7 +2,7 @@
 
 Forward and backward of `CTCDROLoss` and of `torch.nn.functional.ctc_loss`, in turns, batch by batch. Times are summed
 over rounds of six batches, one of each group, in which the weights are updated once. The ratio is the median of the
-ratios of all rounds, with a 95 % interval by bootstrap.
+ratios of all rounds, with a 95% interval by bootstrap.
 """
 
 from __future__ import annotations

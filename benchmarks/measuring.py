@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 
 def shown(ratios: npt.NDArray[np.float64], digits: int = 2) -> str:
-    """The median, with a 95 % interval by bootstrap."""
+    """The median, with a 95% interval by bootstrap."""
     resampled = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
     low, high = np.quantile(np.median(resampled, axis=1), [0.025, 0.975])
     return f"{np.median(ratios):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"

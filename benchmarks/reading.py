@@ -3,7 +3,7 @@
 Utterances of 5 to 10 s at 16 kHz: first `read_audio` beside `soundfile.read` of the same files, in turns, file by file;
 then batches of about 50 s from `load_batches` beside a plain `DataLoader` that reads with soundfile and pads, with as
 many workers, whole epochs in turns, start and end of the workers among them. Ratios are those of seconds of audio read
-in a second, ours over the other; medians of all rounds, with a 95 % interval by bootstrap. Files are in the system's
+in a second, ours over the other; medians of all rounds, with a 95% interval by bootstrap. Files are in the system's
 cache.
 """
 

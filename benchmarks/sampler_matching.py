@@ -31,7 +31,7 @@ def share_repeated(earlier: PackedBatches, later: PackedBatches) -> float:
 
 def main(sizes: tuple[int, ...] = (20_000, 3_600)) -> str:
     lines = [
-        "| utterances | sampler | within 2 % of the target | standard deviation of totals | padded over real | "
+        "| utterances | sampler | within 2% of the target | standard deviation of totals | padded over real | "
         "same batches in the next epoch |",
         "|---|---|---|---|---|---|",
     ]

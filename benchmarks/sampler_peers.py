@@ -2,7 +2,7 @@
 
 The same utterances, like the paper's set 1, target 50 s, shuffled. Timed are making a sampler and walking through its
 first epoch, in turns; cuts and datasets are there before. Ratios are those of utterances in a second, ours over the
-other, medians of all rounds with a 95 % interval by bootstrap: `LengthMatchedBatchSampler` where batches are numbers,
+other, medians of all rounds with a 95% interval by bootstrap: `LengthMatchedBatchSampler` where batches are numbers,
 `LengthMatchedCutSampler` where they are lhotse's CutSets, each with `exponent=1`, so that every utterance comes once,
 as with the others. These have other aims: for lhotse and SpeechBrain the target is a limit for a batch with its
 padding, and they know of no groups, but for the row with a sampler for each language. Needs lhotse and SpeechBrain,
@@ -135,7 +135,7 @@ def share_of_one_group(batches: PackedBatches, groups: Indices) -> float:
 def main(sizes: tuple[int, ...] = (3_600, 60_000), num_rounds: int = 7) -> str:
     warnings.filterwarnings("ignore", message="You are using DynamicBucketingSampler with an eagerly read CutSet")
     lines = [
-        "| utterances | sampler | utterances a second | ours over it | within 2 % of the target | "
+        "| utterances | sampler | utterances a second | ours over it | within 2% of the target | "
         "standard deviation of totals | padded over real | one group |",
         "|---|---|---|---|---|---|---|---|",
     ]

@@ -1,7 +1,7 @@
 """How does CTC-DRO behave with thousands of groups and many ranks? .venv/bin/python benchmarks/scale.py
 
-Losses are drawn, not trained: a group's loss of a batch is lognormal around its own level, with a spread of 15 %, and
-the levels of groups are lognormal around 400 nats (a batch of 50 s), with a spread of 20 %. All else is the project's
+Losses are drawn, not trained: a group's loss of a batch is lognormal around its own level, with a spread of 15%, and
+the levels of groups are lognormal around 400 nats (a batch of 50 s), with a spread of 20%. All else is the project's
 own: the order of batches, the pooling over ranks, the update. "Share" is a weight over the even one, 1/|G|.
 """
 

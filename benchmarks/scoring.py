@@ -6,7 +6,7 @@ word, and gives CER, WER and language accuracy by language; beside it is what on
 and `jiwer.wer` called for each utterance, or once for each language, and a loop that compares languages. jiwer gets
 texts that are normalized before the clock starts; so there is a row for our counting alone, too. All rates are the same
 to 12 digits. Contenders are in turns; ratios are those of utterances in a second, ours over the other, medians of all
-rounds with a 95 % interval by bootstrap.
+rounds with a 95% interval by bootstrap.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def make_predictions(num_utterances: int) -> list[Prediction]:
 
 
 def with_errors(text: str, letters: str, rng: np.random.Generator) -> str:
-    """Characters left out, put in, or replaced, at 4 % each; a space among them."""
+    """Characters left out, put in, or replaced, at 4% each; a space among them."""
     kinds = rng.choice(4, len(text), p=[0.88, 0.04, 0.04, 0.04])
     others = rng.choice([*letters[:30], " "], len(text))
     changed = [

@@ -2,7 +2,7 @@
 
 Each command is a process, in turns with the others. Wall and processor time, that of the kernel among it, are medians
 of all rounds; files are in the system's cache. Ratios are those of processor time over `python -c pass`, medians with a
-95 % interval by bootstrap. The goal for `ctcdro --help` is half a second; `import ctcdro` alone imports no torch.
+95% interval by bootstrap. The goal for `ctcdro --help` is half a second; `import ctcdro` alone imports no torch.
 """
 
 from __future__ import annotations

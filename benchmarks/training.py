@@ -12,7 +12,7 @@
 Utterances have the lengths of the paper's set 1, an eighth of that for batches of 6 s, in WAV files in the system's
 cache. Each contender is a process of its own, with one thread, and one worker that reads (the bare step has none); they
 take turns of some steps each. Ratios are those of seconds of audio trained on in a second, ours over the other; medians
-of all rounds, with a 95 % interval by bootstrap. Memory is the peak of the process, without its worker.
+of all rounds, with a 95% interval by bootstrap. Memory is the peak of the process, without its worker.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Matching:
 
     num_batches: int
     share_within: float
-    """Share of the batches whose total is within 2 % of the target."""
+    """Share of the batches whose total is within 2% of the target."""
     total_std: Seconds
     padding: float
     """Seconds in a padded batch divided by seconds of speech in it, over all batches."""
