@@ -47,7 +47,7 @@ def test_a_finished_run_is_not_overwritten(trained):
     done = run("train", trained.config, "--out", trained.run)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
-    assert "has a finished run; choose another --out, or remove it" in line
+    assert "already contains a finished run. Choose another --out, or delete the folder" in line
 
 
 def test_evaluate_prints_what_score_prints(trained):

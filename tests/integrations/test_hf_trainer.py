@@ -337,7 +337,7 @@ def test_a_checkpoint_that_does_not_belong_here_is_refused(tmp_path):
         make_trainer(tmp_path, gradient_accumulation_steps=2).train(resume_from_checkpoint=True)
     with pytest.raises(ValueError, match="ignore_data_skip"):
         make_trainer(tmp_path, ignore_data_skip=True).train(resume_from_checkpoint=True)
-    with pytest.raises(ValueError, match="seed was 0, here it is 1"):
+    with pytest.raises(ValueError, match="seed: 0 → 1"):
         make_trainer(tmp_path, sampler=toy.Toy().sampler(seed=1)).train(resume_from_checkpoint=True)
     (folder / OBJECTIVE_FILE).unlink()
     with pytest.raises(ValueError, match=f"has no {OBJECTIVE_FILE}"):

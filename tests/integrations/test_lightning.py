@@ -406,7 +406,7 @@ def test_a_sampler_of_another_rank_is_refused():
 
 def test_a_checkpoint_of_other_data_or_processes_is_refused(tmp_path):
     Run(callbacks=[checkpoints_of(tmp_path, every_n_train_steps=5)], max_steps=5)
-    with pytest.raises(ValueError, match=r"seed was 0, here it is 1"):
+    with pytest.raises(ValueError, match=r"seed: 0 → 1"):
         Run(ckpt_path=tmp_path / "step=5.ckpt", sampler=toy.Toy().sampler(exponent=1.0, seed=1))
     checkpoint = torch.load(tmp_path / "step=5.ckpt")
     (saved,) = checkpoint["ctcdro"]["loaders"]

@@ -456,7 +456,7 @@ def test_other_groups_than_those_of_the_loss_are_refused(tmp_path):
 
 def test_position_in_other_batches_is_refused(tmp_path):
     run(tmp_path, stop_after=5)
-    with pytest.raises(ValueError, match=r"batch_duration was 12\.0, here it is 10\.0"):
+    with pytest.raises(ValueError, match=r"batch_duration: 12\.0 → 10\.0"):
         run(tmp_path, batch_duration=10.0)
 
 

@@ -209,7 +209,7 @@ def test_a_setting_is_selected_even_if_it_is_worse_than_the_baseline():
 def test_scores_without_text_are_reported_with_their_file(tmp_path):
     run = RunFolder(tmp_path)
     write_json(run.scores("dev"), score([Prediction("a", "aaa", "", "aaa", "")]).to_record())
-    with pytest.raises(ValueError, match=r"dev\.json: no language has text to score"):
+    with pytest.raises(ValueError, match=r"dev\.json: no utterance has a reference text"):
         read_row(run, SweepSetting(objective="erm"), 0, "dev")
 
 

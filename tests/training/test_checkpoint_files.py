@@ -69,7 +69,7 @@ def test_a_damaged_one_is_passed_over_for_the_one_before(tmp_path, damage, caplo
     damage(tmp_path / "000000002")
     with caplog.at_level(logging.WARNING):
         assert load_checkpoint(tmp_path).step == 1
-    assert re.search("Skipping checkpoint .*000000002, which is damaged", caplog.text)
+    assert re.search("Checkpoint .*000000002 is damaged .*Falling back to the previous one", caplog.text)
     save_checkpoint(tmp_path, checkpoint(2))
     assert load_checkpoint(tmp_path).step == 2
 
