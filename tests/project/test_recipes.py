@@ -135,12 +135,12 @@ def test_the_pairs_of_set_2_with_additional_data_are_the_printed_ones_with_two_r
 
 def test_all_runs_share_what_the_paper_fixes(experiments):
     for experiment in experiments.values():
-        assert experiment.config.profile == "paper"
+        assert experiment.config.scoring == "paper"
         for run in experiment.runs:
-            assert (run.optimizer.learning_rate, run.optimizer.accumulate) == (1e-4, 16)
-            assert (run.training.epochs, run.training.select) == (40, "dev-loss")
+            assert (run.optimizer.learning_rate, run.optimizer.batches_per_step) == (1e-4, 16)
+            assert run.training.best_model_by == "dev-loss"
             assert (run.model.head, run.model.freeze_encoder, run.model.lora) == ("transformer", False, None)
-            assert (run.objective.reduction, run.batches.group_by) == ("sum", "lang")
+            assert (run.objective.reduction, run.data.group_by) == ("sum", ("lang",))
 
 
 def test_batches_are_the_papers(experiments):
@@ -148,14 +148,15 @@ def test_batches_are_the_papers(experiments):
     for (name, _), experiment in experiments.items():
         for run in experiment.runs:
             if run.objective.name == "group-dro" or name in without_matching:
-                assert (run.batches.sampler, run.batches.batch_size) == ("group-uniform", 4)
+                assert (run.sampling.sampler, run.sampling.batch_size) == ("group-uniform", 4)
             else:
                 duration = BATCH_DURATIONS.get(run.dataset.name, 50.0)
-                assert run.batches.sampler == "length-matched"
-                assert run.batches.batch_duration == (duration / 2 if name == "set5-half-duration" else duration)
+                assert run.sampling.sampler == "length-matched"
+                assert run.sampling.batch_duration == (duration / 2 if name == "set5-half-duration" else duration)
             normalization = {"set1-normalize-frames": "frame", "set1-normalize-labels": "label"}.get(name, "none")
             assert run.objective.loss_normalization == normalization
-            assert run.training.batches_per_epoch == (4000 if "extra" in name else 1200)
+            assert run.training.validate_every_batches == (4000 if "extra" in name else 1200)
+            assert run.training.num_batches == 40 * run.training.validate_every_batches
 
 
 def test_settings_are_searched_or_those_that_the_paper_selected(experiments):
@@ -231,7 +232,7 @@ def test_every_kind_of_run_takes_a_training_step(experiments, prepared, tmp_path
     for experiment in experiments.values():
         num_languages = len({lang for lang, _ in experiment.pairs})
         for run in experiment.runs:
-            kind = (run.batches.sampler, run.objective.name, run.objective.loss_normalization, num_languages)
+            kind = (run.sampling.sampler, run.objective.name, run.objective.loss_normalization, num_languages)
             kinds.setdefault(kind, run)
     assert len(kinds) > 5
     for number, run in enumerate(kinds.values()):
@@ -242,8 +243,10 @@ def take_step(config, dataset, encoder, folder):
     languages = Manifest.read(dataset / "train.jsonl").groups("lang").names
     values = config.model_dump(mode="json")
     values["dataset"], values["model"]["encoder"] = str(dataset), str(encoder)
-    values["batches"] |= {"batch_duration": 0.9, "num_workers": 0}
-    values["optimizer"]["accumulate"] = len(languages)  # a batch of every language
+    values["data"]["num_workers"] = 0
+    if config.sampling.sampler == "length-matched":
+        values["sampling"]["batch_duration"] = 0.9
+    values["optimizer"]["batches_per_step"] = len(languages)  # a batch of every language
     values["training"]["trackers"] = []
     folder.mkdir()
     (folder / "small.yaml").write_text(yaml.safe_dump(values))
@@ -256,6 +259,6 @@ def take_step(config, dataset, encoder, folder):
     changed = {key.split(".")[0] for key, value in run.recognizer.state_dict().items() if not value.equal(before[key])}
     assert changed == {key.split(".")[0] for key in before}  # encoder and head
     has_all = None not in record["losses"].values()
-    assert has_all or config.batches.sampler == "group-uniform"
+    assert has_all or config.sampling.sampler == "group-uniform"
     moves = config.objective.name == "group-dro" or (config.objective.name != "erm" and has_all)
     assert (torch.tensor(list(record["weights"].values())).std() > 1e-7) == moves

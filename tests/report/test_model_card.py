@@ -27,9 +27,10 @@ def run(one_thread, tmp_path_factory):
             "head": "linear",
             "lora": {"rank": 2},
         },
-        "batches": {"batch_duration": 3.0, "num_workers": 0},
-        "optimizer": {"accumulate": 1},
-        "training": {"epochs": 1, "batches_per_epoch": 4, "trackers": ["tensorboard"]},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 3.0},
+        "optimizer": {"batches_per_step": 1},
+        "training": {"num_batches": 4, "validate_every_batches": 4, "trackers": ["tensorboard"]},
     }
     return train(parse_config(values), folder / "run")
 
@@ -75,14 +76,14 @@ def test_an_encoder_is_called_by_its_name(run, tmp_path, encoder, shown):
 
 
 @pytest.mark.parametrize(
-    ("batches", "shown"),
+    ("sampling", "shown"),
     [
         ({"batch_duration": 6}, "length-matched, 6 s"),
         ({"sampler": "group-uniform", "batch_size": 3}, "group-uniform, 3 utterances"),
     ],
 )
-def test_batches_are_described_by_the_settings_of_their_sampler(run, tmp_path, batches, shown):
-    assert f"| batches | {shown} |" in model_card(changed(run, tmp_path, batches=batches))
+def test_batches_are_described_by_the_settings_of_their_sampler(run, tmp_path, sampling, shown):
+    assert f"| batches | {shown} |" in model_card(changed(run, tmp_path, sampling=sampling))
 
 
 def test_the_hub_reads_languages_as_text(run, tmp_path):

@@ -277,9 +277,10 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
     values = {
         "dataset": str(write_dataset(tmp_path / "tones", num_train=6, num_dev=3)),
         "model": {"encoder": "mel-small", "head": "linear"},
-        "batches": {"batch_duration": 3.0, "num_workers": 0},
-        "optimizer": {"accumulate": 1},
-        "training": {"epochs": 1, "batches_per_epoch": 4, "trackers": []},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 3.0},
+        "optimizer": {"batches_per_step": 1},
+        "training": {"num_batches": 4, "validate_every_batches": 4, "trackers": []},
     }
     folder = train(parse_config(values), tmp_path / "run")
     assert run_command("run", cwd=tmp_path).stderr.strip().endswith("Run `ctcdro evaluate run --split test`.")

@@ -91,7 +91,7 @@ def evaluate(
         beam=_beam_search(run, beam_size, language_model, lm_weight),
         batch_duration=batch_duration,
         num_workers=num_workers,
-        skip_faults=skip_faults,
+        on_bad_audio="skip" if skip_faults else "fail",
         track=progress,
     )
     print_scores(result.scores)
@@ -115,7 +115,7 @@ def transcribe(
 
     beam = _beam_search(run, beam_size, language_model, lm_weight)
     errors: list[ValueError] = []
-    for transcript in run_transcription(_model_folder(run), audio, beam, on_fault=errors.append):
+    for transcript in run_transcription(_model_folder(run), audio, beam, on_error=errors.append):
         if as_json:
             typer.echo(json.dumps(transcript._asdict(), ensure_ascii=False))
         else:
@@ -176,7 +176,7 @@ def export(
 
 
 class _TrainingProgress:
-    """A progress bar of steps with loss, throughput and the largest group weight; a line per epoch."""
+    """A progress bar of steps with loss, throughput and the largest group weight; a line per validation."""
 
     def __init__(self, config: Config) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -205,10 +205,10 @@ class _TrainingProgress:
         self._bar.remove_task(task)
 
     def __call__(self, record: dict[str, Any]) -> None:
-        if "epoch" in record:
+        if "validation" in record:
             best = ", the best so far" if record["is_best"] else ""
             worst = f"worst {record['worst_language']} {format_percent(record['worst_cer'])} % CER"
-            line = f"epoch {record['epoch']}: dev loss {record['dev_loss']:.2f}, {worst}{best}"
+            line = f"validation {record['validation']}: dev loss {record['dev_loss']:.2f}, {worst}{best}"
             self._bar.console.print(line, highlight=False, markup=False)
             return
         name, weight = max(record["weights"].items(), key=lambda item: item[1])

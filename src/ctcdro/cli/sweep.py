@@ -23,7 +23,8 @@ def sweep(
     config: Annotated[Path | None, typer.Argument(help="YAML file of a sweep or a run.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the sweep.")] = None,
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a key, e.g. seeds=[0,1] or run.training.epochs=2.")
+        list[str] | None,
+        typer.Option("--set", help="Override a key, e.g. seeds=[0,1] or run.training.num_batches=400."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", help="Runs at a time. Default: one per core; all on Slurm.", min=1)

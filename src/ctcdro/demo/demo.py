@@ -84,5 +84,5 @@ def demo_sweep(corpus: PathLike, seed: int = 0, num_steps: int | None = None) ->
     """The runs of the demonstration."""
     overrides = [f"run.dataset={json.dumps(str(corpus))}", f"seeds=[{seed}]"]
     if num_steps is not None:
-        overrides += ["run.training.epochs=1", f"run.training.batches_per_epoch={num_steps}"]
+        overrides += [f"run.training.num_batches={num_steps}"]
     return read_sweep(RUNS, overrides)

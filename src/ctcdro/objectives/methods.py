@@ -108,5 +108,6 @@ METHODS = {
 
 
 def all_settings() -> dict[str, Setting]:
-    """Every setting of any method, by name."""
-    return {setting.name: setting for method in METHODS.values() for setting in method.settings}
+    """Every setting of any method, by name; those of the method with most settings come first, in its order."""
+    methods = sorted(METHODS.values(), key=lambda method: -len(method.settings))
+    return {setting.name: setting for method in methods for setting in method.settings}

@@ -2,7 +2,7 @@
 
 config.yaml                 complete configuration, with all defaults
 run.json                    versions, commit, seed, machine, training time
-log.jsonl                   one line per step or epoch: losses, learning rate, throughput
+log.jsonl                   one line per step or validation: losses, learning rate, throughput
 group_weights.jsonl         one line per step: weight and mean loss of each group
 vocab.json                  labels
 checkpoints/                state for a restart

@@ -6,7 +6,7 @@ settings in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -15,9 +15,9 @@ from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
 with extra("sweep", "A sweep"):
-    from pydantic import Field, model_validator
+    from pydantic import Field
 
-    from ..runs.config import Config, MethodName, parse_config
+    from ..runs.config import SAMPLER_KEYS, Config, MethodName, parse_config
     from ..runs.parsing import Section, add_fields, by_key, parse_section, read_values, set_key
 
 BASELINE = "erm"
@@ -42,13 +42,13 @@ class SweepSetting(Section):
 
     objective: MethodName
 
-    @model_validator(mode="after")
-    def _check(self) -> SweepSetting:
+    def problems(self) -> Iterator[str]:
         tuned = METHODS[self.objective].tuned
         for key in AXES:
-            if (getattr(self, key) is not None) != (key in tuned):
-                raise ValueError(f"{self.objective} {'requires' if key in tuned else 'does not take'} `{key}`")
-        return self
+            if getattr(self, key) is None and key in tuned:
+                yield f"{key}: missing; {self.objective} requires it"
+            if getattr(self, key) is not None and key not in tuned:
+                yield f"{key}: {self.objective} does not take it; remove it"
 
     @property
     def values(self) -> dict[str, float]:
@@ -83,21 +83,22 @@ class SweepConfig(Section):
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
     """Seeds with which every setting is trained. Settings are compared by their means over seeds."""
     overrides: dict[MethodName, dict[str, Any]] = Field(default_factory=dict)
-    """Keys of `run` that differ for the runs of one objective, e.g. {group-dro: {batches.sampler: group-uniform}}."""
-    profile: Literal["plain", "ml-superb2", "paper"] = "plain"
+    """Keys of `run` that differ for the runs of one objective, e.g. {group-dro: {sampling.sampler: group-uniform}}."""
+    scoring: Literal["plain", "ml-superb2", "paper"] = "plain"
     """Scoring profile."""
 
-    @model_validator(mode="after")
-    def _check(self) -> SweepConfig:
+    def problems(self) -> Iterator[str]:
         for key in ("objectives", *AXES.values(), "settings", "seeds"):
             values = getattr(self, key)
             if values is not None and not values:
-                raise ValueError(f"`{key}` must have at least one value")
+                yield f"{key}: must not be empty"
             if values is not None and len(set(values)) < len(values):
-                raise ValueError(f"`{key}` contains a value twice")
+                yield f"{key}: contains a duplicate; remove it"
         for objective in self.overrides:
-            self._run(objective)  # reports errors also for objectives that are not tried
-        return self
+            try:
+                self._run(objective)  # also for objectives that are not tried
+            except ValueError as error:
+                yield from str(error).splitlines()
 
     def grid(self) -> list[SweepSetting]:
         """All settings, the objectives in the order given."""
@@ -116,25 +117,26 @@ class SweepConfig(Section):
         return run.model_copy(update={"seed": seed, "objective": objective})
 
     def _run(self, objective: str) -> Config:
-        """The run of an objective, with its overrides and without the settings that it does not take."""
+        """The run of an objective, with its overrides and without the settings that it or its sampler do not take."""
         source = f"overrides.{objective}"
         values = self.run.model_dump(mode="json")
         values["objective"]["name"] = objective
         for name in all_settings():
             if not METHODS[objective].takes(name):
                 del values["objective"][name]
-        for key, value in by_key(self.overrides.get(objective, {})):
+        given = dict(by_key(self.overrides.get(objective, {})))
+        sampler = str(given.get("sampling.sampler", self.run.sampling.sampler))
+        used = ("sampler", *SAMPLER_KEYS.get(sampler, ()))
+        values["sampling"] = {key: value for key, value in values["sampling"].items() if key in used}
+        for key, value in given.items():
             if key in SET_BY_SWEEP:
-                raise ValueError(f"{source}.{key}: the sweep sets this key; use `{SET_BY_SWEEP[key]}`")
+                raise ValueError(f"{source}: {key}: set by the sweep; use `{SET_BY_SWEEP[key]}` instead.")
             set_key(values, key, value, source)
-        try:
-            return parse_config(values, source=source)
-        except ValueError as error:
-            raise ValueError(str(error).removesuffix(".")) from error  # the caller adds a period
+        return parse_config(values, source=source)
 
 
 def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
-    """Reads the YAML file of a sweep, or of a run; `overrides` change it, such as "run.training.epochs=2"."""
+    """Reads the YAML file of a sweep, or of a run; `overrides` change it, such as "run.training.num_batches=400"."""
     return parse_sweep(read_values(path), overrides, source=str(path))
 
 
