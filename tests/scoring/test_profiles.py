@@ -141,5 +141,5 @@ def test_the_profiles_of_the_command_line_are_all_there_are():
     from ctcdro.cli.score import ScoringProfile
 
     assert get_args(ScoringProfile) == tuple(PROFILES)
-    page = Path(__file__).parents[2] / "docs" / "scoring.md"
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "scoring-and-statistics.md"
     assert all(f"`{name}`" in page.read_text(encoding="utf-8") for name in PROFILES)
