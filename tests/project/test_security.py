@@ -131,7 +131,7 @@ def test_no_command_asks_for_the_network_unless_a_name_on_the_hub_is_given(
     corpus = write_dataset(tmp_path / "corpus", num_train=4, num_dev=2)
     lists = [part for split in ("train", "dev", "test") for part in (f"--{split}", corpus / f"{split}.jsonl")]
     dataset, run = tmp_path / "data", tmp_path / "run"
-    assert command(monkeypatch, "prepare", "nemo", *lists, "--profile", "none", "--out", dataset) == 0
+    assert command(monkeypatch, "prepare", "nemo", *lists, "--text-norm", "none", "--out", dataset) == 0
     assert command(monkeypatch, "check", dataset) == 0
     values = {
         "dataset": str(dataset),

@@ -13,6 +13,7 @@ from ctcdro.decoding.evaluate import evaluate
 from ctcdro.report.model_card import model_card
 from ctcdro.runs.config import parse_config
 from ctcdro.runs.folder import RunFolder
+from ctcdro.speech.language_names import language_name
 from ctcdro.speech.vocabulary import Vocabulary
 from ctcdro.training.loop import train
 
@@ -54,8 +55,8 @@ def test_the_card_tells_data_languages_results_and_limits(run):
         "## Limitations",
     ):
         assert expected in card
-    assert f"| aaa | 2 | {100 * scores.languages['aaa'].cer:.1f} |" in card
-    assert f"| worst (CER: {scores.worst_label()}) |" in card
+    assert f"| Ghotuo (aaa) | 2 | {100 * scores.languages['aaa'].cer:.1f} |" in card
+    assert f"| worst CER: {scores.worst_label(show=language_name)} |" in card
     assert "Group weights at the end of training: aaa 0." in card
 
 
@@ -104,7 +105,7 @@ def changed(run, tmp_path, **sections):
 
 
 def test_the_exported_folder_is_loaded_by_transformers_alone(run, tmp_path):
-    command = [sys.executable, "-m", "ctcdro", "export", str(run.path), str(tmp_path / "exported")]
+    command = [sys.executable, "-m", "ctcdro", "export", str(run.path), "--out", str(tmp_path / "exported")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "exported" / "README.md").read_text(encoding="utf-8").startswith("---\nlanguage:")

@@ -287,7 +287,7 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
     scores = evaluate(folder.path, "test").scores
     done = run_command("run", "--figures", "figures", "--tables", "tables", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["Page:", "page.html", "Figures:", "figures", "Tables:", "tables"]
+    assert done.stdout.split() == ["Report:", "page.html", "Figures:", "figures", "Tables:", "tables"]
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".png", ".pdf"}
     text = (tmp_path / "tables" / "results.csv").read_text()
     assert f"{100 * scores.mean():.6g}" in text
@@ -297,8 +297,8 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nowhere"], "nowhere: found neither config.yaml nor runs/"),
-        (["--baseline", "x"], "`baseline` must be one of the runs"),
+        (["nowhere"], "nowhere does not exist. Create it with 'ctcdro train'"),
+        (["--baseline", "x"], "--baseline must be one of the runs"),
         (["--out", "no/folder/page.html"], "the folder no/folder does not exist"),
     ],
 )
@@ -306,7 +306,7 @@ def test_what_is_wrong_comes_in_a_line(sweep, tmp_path, arguments, told):
     runs = [] if arguments == ["nowhere"] else [str(sweep)]
     done = run_command(*runs, *arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert told in " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.stderr).split())
+    assert told in done.stderr
     assert "Traceback" not in done.stderr
 
 
