@@ -29,7 +29,7 @@ def cli_page() -> str:
     from ctcdro.cli.main import app
 
     root = get_command(app)
-    commands = [command for command in root.commands.values() if not command.hidden]
+    commands = [root.commands[name] for name in root.list_commands(Any) if not root.commands[name].hidden]
     shared = shared_options(commands)
     parts = [
         "# Command line",
@@ -98,10 +98,7 @@ def argument_name(argument: Any) -> str:
 
 
 def spelling(option: Any) -> str:
-    """The names of an option and of its value.
-
-    An option that takes no value has no name for it.
-    """
+    """The names of an option and of its value."""
     names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=lambda name: (-len(name), name)))
     value = value_name(option)
     return f"{names[:-1]} {value}`" if value and len(option.opts) == 1 else f"{names} `{value}`" if value else names
@@ -112,26 +109,23 @@ def value_name(option: Any) -> str:
     if option.is_flag:
         return ""
     kinds = {Path: "PATH", int: "N", float: "NUMBER"}
-    return option.metavar or ("CHOICE" if choices(option) else kinds.get(option.type_descriptor.annotation, "TEXT"))
-
-
-def choices(parameter: Any) -> tuple[str, ...]:
-    """The values that a parameter may have, if these are listed in its type."""
-    annotation = parameter.type_descriptor.annotation
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
+    annotation = option.type_descriptor.annotation
+    choices = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return option.metavar or (f"{{{','.join(choices)}}}" if choices else kinds.get(annotation, "TEXT"))
 
 
 def default(option: Any) -> str:
     """The default value as it would be typed; empty if there is none."""
     if option.required:
         return "required"
+    if isinstance(option.show_default, str):
+        return cell(option.show_default)
     has_default = option.default not in (None, [], ()) and not option.is_flag
     return f"`{option.default}`" if has_default else ""
 
 
 def description(parameter: Any) -> str:
-    names = ", ".join(f"`{choice}`" for choice in choices(parameter))
-    return cell(parameter.help or "") + (f" One of {names}." if names else "")
+    return cell(parameter.help or "")
 
 
 def is_hidden(parameter: Any) -> bool:
@@ -150,7 +144,7 @@ def cell(text: str) -> str:
         >>> cell("A key, e.g. a|b.\\n  Repeatable.")
         'A key, e.g. a\\\\|b. Repeatable.'
     """
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("[default:", "Default:")
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def paragraphs(text: str | None) -> list[str]:

@@ -1,0 +1,97 @@
+"""The tutorials: their commands run, on small data with a small model, and print what the pages show."""
+
+import glob
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from layouts import Fleurs, Spoken
+from typer.testing import CliRunner
+
+from ctcdro.cli.main import app
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
+GREETINGS = {"ces": "dobrý den", "cmn": "你好", "kor": "안녕", "pol": "dzień dobry", "ron": "bună ziua", "spa": "buenos días"}
+
+# Added to the commands of the pages.
+SMALL = {
+    "model.encoder": "mel-small",
+    "training.precision": "fp32",
+    "sampling.batch_duration": 4,
+    "optimizer.batches_per_step": 2,
+    "data.num_workers": 0,
+    "training.num_batches": 4,
+    "training.validate_every_batches": 2,
+}
+SMALL_RUN = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+SMALL_SWEEP = [word.replace("=", "=", 1) if word == "--set" else f"run.{word}" for word in SMALL_RUN]
+SMALLER = {
+    "train": SMALL_RUN,
+    "sweep": [*SMALL_SWEEP, "--cpu", "--jobs", "2", "--threads", "1"],
+    "demo": ["--minutes", "0.2:0.1:0.1", "--steps", "4"],
+}
+
+
+def steps(page):
+    """The blocks of code on a page in their order, with their languages; those in no language are commands."""
+    text = (TUTORIALS / page).read_text(encoding="utf-8")
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def run(line):
+    """The output of a command; others than `ctcdro` are not run."""
+    words = shlex.split(line)
+    if words[0] != "ctcdro":
+        return ""
+    words = [file for word in words[1:] for file in (sorted(glob.glob(word)) if "*" in word else [word])]
+    result = CliRunner().invoke(app, [*words, *SMALLER.get(words[0], [])])
+    assert result.exit_code == 0, f"{line}\n{result.output}"
+    return result.output
+
+
+def shown(line):
+    """A line of the page as a pattern: `…` is any text, spaces any number of them."""
+    parts = [re.escape(part) for part in re.split(r"…|\s+", line.strip())]
+    return r"\s*".join(parts) if "…" not in line else ".*?".join(map(re.escape, re.split(r"\s*…\s*|\s+", line.strip())))
+
+
+def follow(page):
+    """Writes the files and runs the commands of a page, and compares the output with what the page shows."""
+    output = ""
+    for language, code in steps(page):
+        if language == "yaml":
+            Path(code.split()[1]).write_text(code, encoding="utf-8")
+        elif language == "":
+            output = "".join(map(run, code.replace("\\\n", " ").splitlines()))
+        elif language == "text" and output:
+            for line in filter(str.strip, code.splitlines()):
+                assert re.search(shown(line), output), f"{line}\n{output}"
+
+
+@pytest.fixture
+def small_fleurs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "150")
+    sizes = {"train": 6, "dev": 2, "test": 2}
+    spoken = [
+        Spoken(split, lang, f"{split}{number}", f"{text} {chr(97 + number)}{split[0]}", 1 + 0.1 * number)
+        for split, size in sizes.items()
+        for lang, text in GREETINGS.items()
+        for number in range(size)
+    ]
+    Fleurs().write(Path("fleurs/data"), spoken)
+
+
+def test_the_tutorial_on_a_real_corpus_works(small_fleurs):
+    follow("real-corpus.md")
+    assert Path("fleurs.html").stat().st_size > 100_000
+
+
+def test_the_tutorial_of_the_demonstration_works(tmp_path, monkeypatch):
+    pytest.importorskip("espeakng_loader", reason="needs the extra `demo`")
+    monkeypatch.chdir(tmp_path)
+    follow("demo.md")
+    assert Path("both.html").exists()
