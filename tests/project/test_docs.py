@@ -155,11 +155,19 @@ def test_configurations_on_pages_are_valid():
 
 
 def test_keys_on_pages_exist():
-    sections = {name: field.annotation for name, field in Config.model_fields.items() if hasattr(field.annotation, "model_fields")}
+    sections = {
+        name: field.annotation
+        for name, field in Config.model_fields.items()
+        if hasattr(field.annotation, "model_fields")
+    }
     pattern = rf"(?:run\.)?\b({'|'.join(sections)})\.(\w+)(?=[`=: ])"
-    typed = [(page, *found) for page in READ_BY_PEOPLE for found in re.findall(pattern, " ".join(inline_code(page)) + " ")]
+    typed = [
+        (page, *found) for page in READ_BY_PEOPLE for found in re.findall(pattern, " ".join(inline_code(page)) + " ")
+    ]
     assert len(typed) > 30
-    assert [f"{page}: {section}.{key}" for page, section, key in typed if key not in sections[section].model_fields] == []
+    assert [
+        f"{page}: {section}.{key}" for page, section, key in typed if key not in sections[section].model_fields
+    ] == []
 
 
 def inline_code(page):
@@ -244,7 +252,11 @@ def is_defined(name):
 
 
 def on_api_pages():
-    return [name for page in (DOCS / "reference/api").glob("*.md") for name in re.findall(r"^::: (\S+)$", text_of(page), re.M)]
+    return [
+        name
+        for page in (DOCS / "reference/api").glob("*.md")
+        for name in re.findall(r"^::: (\S+)$", text_of(page), re.M)
+    ]
 
 
 def test_modules_of_the_api_exist_and_have_one_page():
