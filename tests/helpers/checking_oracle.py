@@ -7,8 +7,8 @@ from ctcdro import Utterance
 from ctcdro.check.findings import Finding
 from ctcdro.check.texts import num_frames
 from ctcdro.speech.audio import MIN_DURATION, TOLERANCE, AudioError, header
-from ctcdro.speech.manifest import group_name
 from ctcdro.speech.language_names import language_name
+from ctcdro.speech.manifest import group_name
 from ctcdro.speech.normalization import BIDI_CONTROLS
 from ctcdro.speech.vocabulary import Vocabulary, can_be_character, can_be_language, frames_needed
 from ctcdro.storage.json_files import scan_json_lines
@@ -197,8 +197,8 @@ def about_rates(rows, min_for_pace):
         if utterance.duration < seconds / 2 or utterance.duration > 3 * seconds:
             detail = (
                 f"{len(utterance.text)} characters in {utterance.duration:.2f} s, "
-                f"{len(utterance.text) / utterance.duration:.1f} per second; typical of {language_name(utterance.lang)} would be "
-                f"{seconds:.2f} s"
+                f"{len(utterance.text) / utterance.duration:.1f} per second; typical of "
+                f"{language_name(utterance.lang)} would be {seconds:.2f} s"
             )
             yield Finding("implausible character rate", "warning", where, detail)
 

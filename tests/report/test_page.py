@@ -4,7 +4,6 @@ import base64
 import hashlib
 import html.parser
 import json
-import re
 import subprocess
 import sys
 from dataclasses import replace

@@ -115,8 +115,8 @@ def _check_languages(index: DatasetIndex, findings: Findings) -> None:
         if other != language:
             detail = (
                 f"{language_name(language)}, {_count(counts[language])}, and {language_name(other)}, "
-                f"{_count(counts[other])}, look like one language; give them the same code, otherwise they are separate "
-                "groups"
+                f"{_count(counts[other])}, look like one language; give them the same code, otherwise they are "
+                "separate groups"
             )
             first = next(iter(index.languages[language].values())).first
             findings.warning("near-duplicate language codes", first, detail)

@@ -39,13 +39,15 @@ def describe(error: Exception) -> str:
 
 
 def _describe_usage(error: Any) -> str:
+    """What typer says about a command or option, on one line, and the help page to read."""
+    message = " ".join(error.format_message().split())
     if hasattr(error, "possibilities"):
-        similar = f" Did you mean {' or '.join(sorted(error.possibilities))}?" if error.possibilities else ""
+        similar = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
         message = f"No such option: {error.option_name}.{similar}"
-    else:
-        message = " ".join(error.format_message().split())
-    if not message.endswith((".", "?")):
-        message += "."
-    if re.search(r"unexpected extra argument.*\w=", message):
-        message += " Override configuration keys with --set KEY=VALUE."
-    return f"{message} See '{error.ctx.command_path} --help'." if error.ctx is not None else message
+    elif parts := re.fullmatch(r"Invalid value for '([^']+)'.*?: (?:Value error, |Input should (be ))?(.*)", message):
+        message = f"{parts[1]} must {parts[2]}{parts[3]}" if parts[2] else f"{parts[1]}: {parts[3]}"
+    elif re.search(r"unexpected extra argument.*=", message):
+        message += ". Override configuration keys with --set KEY=VALUE."
+    message += "" if message.endswith((".", "?")) else "."
+    command = error.ctx.command_path if error.ctx is not None else "ctcdro"
+    return f"{message} See '{command} --help'."

@@ -27,11 +27,10 @@ def must_exist(value: Any) -> Any:
 def _check_paths(value: Any, kind: str, remedy: str) -> Any:
     for path in [value] if isinstance(value, Path) else value or ():
         if not path.exists():
-            raise typer.BadParameter(f"{path} does not exist. {remedy}".strip())
+            raise ValueError(f"{path} does not exist. {remedy}".strip())
         if kind and (kind == "folder") != path.is_dir():
-            raise typer.BadParameter(
-                f"{path} is a {'file' if kind == 'folder' else 'folder'}, not a {kind}. {remedy}".strip()
-            )
+            found = "file" if kind == "folder" else "folder"
+            raise ValueError(f"{path} is a {found}; expected a {kind}. {remedy}".strip())
     return value
 
 

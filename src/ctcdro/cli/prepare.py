@@ -185,7 +185,8 @@ def huggingface(
 ) -> Entries:
     """Hugging Face datasets with columns for audio, text and language.
 
-    Example: ctcdro prepare huggingface google/fleurs --config cs_cz --text-column transcription --language ces --out data/cs
+    Example: ctcdro prepare huggingface google/fleurs --config cs_cz --text-column transcription --language ces
+    --out data/ces
     """
     from ..prepare.readers.huggingface import Columns, read_huggingface
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ..prepare.entries import CorpusEntry, Dropped
     from ..prepare.prepare import PreparedDataset
 
-prepare = make_group("""Convert a corpus to a dataset, a folder with train.jsonl, dev.jsonl and test.jsonl.
+prepare = make_group("""Convert a corpus to a dataset.
+
+    A dataset is a folder with the manifests train.jsonl, dev.jsonl and test.jsonl.
 
     Example: ctcdro prepare fleurs /corpora/fleurs --languages ces,kor --out data/fleurs
 """)

@@ -65,5 +65,5 @@ def register(
 
 
 def _split_example(text: str) -> dict[str, Any]:
-    about, _, example = inspect.cleandoc(text).partition("\n\nExample: ")
-    return {"help": about, "epilog": f"Example: {example}"}
+    *about, example = [" ".join(paragraph.split()) for paragraph in inspect.cleandoc(text).split("\n\n")]
+    return {"help": "\n\n".join(about), "epilog": example}

@@ -114,8 +114,8 @@ def match(
     missing = [reference for reference in references if reference.id not in by_id]
     if missing and not missing_as_empty:
         raise ValueError(
-            f"{_first_id(missing)} has no hypothesis. Pass --on-missing empty (`missing_as_empty=True` in Python) to count "
-            "it as empty."
+            f"{_first_id(missing)} has no hypothesis. To count it as empty, pass --on-missing empty "
+            "(`missing_as_empty=True` in Python)."
         )
     predictions = []
     for reference in references:
