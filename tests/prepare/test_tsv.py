@@ -95,7 +95,7 @@ def test_audio_of_fleurs_that_is_not_unpacked_is_named(tmp_path):
 def test_files_of_one_name_in_two_languages_stay_two_utterances(tmp_path):
     Fleurs().write(tmp_path, [Spoken(split, lang, "1234", "a") for split in SPLITS for lang in ("ces", "cmn")])
     done = prepare(read_fleurs(tmp_path), tmp_path / "out", {})
-    assert [one.id for one in done.manifests["train"]] == ["ces_1234", "cmn_1234"]
+    assert {one.id for one in done.manifests["train"]} == {"ces_1234", "cmn_1234"}
     assert done.dropped == []
 
 

@@ -24,6 +24,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 READ_BY_PEOPLE = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
 GUIDES = [page for page in PAGES if page.parent.name in ("how-to", "tutorials", "explanation")]
+SECTIONS = ("model", "objective", "data", "sampling", "optimizer", "training")
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 
 
@@ -121,7 +122,10 @@ def test_commands_and_their_options_exist(commands):
 
 
 def test_targets_of_make_exist():
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE))
+    for toolkit in re.search(r"^TOOLKITS := (.*)$", makefile, flags=re.MULTILINE)[1].split():
+        targets |= {f"test-with-{toolkit}", f"test-faults-with-{toolkit}"}
     commands = "\n".join(code for page in READ_BY_PEOPLE for code in fences(page, ""))
     text = "\n".join(prose(page) for page in READ_BY_PEOPLE)
     named = {*re.findall(r"^make ([\w-]+)", commands, flags=re.MULTILINE), *re.findall(r"`make ([\w-]+)`", text)}
@@ -155,23 +159,11 @@ def test_configurations_on_pages_are_valid():
 
 
 def test_keys_on_pages_exist():
-    sections = {
-        name: field.annotation
-        for name, field in Config.model_fields.items()
-        if hasattr(field.annotation, "model_fields")
-    }
-    pattern = rf"(?:run\.)?\b({'|'.join(sections)})\.(\w+)(?=[`=: ])"
-    typed = [
-        (page, *found) for page in READ_BY_PEOPLE for found in re.findall(pattern, " ".join(inline_code(page)) + " ")
-    ]
-    assert len(typed) > 30
-    assert [
-        f"{page}: {section}.{key}" for page, section, key in typed if key not in sections[section].model_fields
-    ] == []
-
-
-def inline_code(page):
-    return [*re.findall(r"`([^`\n]+)`", prose(page)), *fences(page, "")]
+    sections = {name: Config.model_fields[name].annotation.model_fields for name in SECTIONS}
+    key = rf"(?:`|--set '?)(?:run\.)?({'|'.join(SECTIONS)})\.(?!py\b|safetensors\b)(\w+)(?=[`:=])"
+    named = [(page, *found) for page in READ_BY_PEOPLE for found in re.findall(key, text_of(page))]
+    assert len(named) > 30
+    assert [f"{page}: {section}.{name}" for page, section, name in named if name not in sections[section]] == []
 
 
 # Pages that follow from the code.
