@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..runtime.extras import extra
-from .options import JsonOption, must_be_folder
+from .options import JsonOption, file_to_write, must_be_folder
 
 if TYPE_CHECKING:
     from ..check.findings import CheckReport
@@ -40,7 +40,10 @@ def check(
         bool, typer.Option("--headers-only", help="Read only the headers of audio files, which misses damaged audio.")
     ] = False,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="PNG or SVG file for a figure of durations per group.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="PNG or SVG file for a figure of durations per group.", callback=file_to_write
+        ),
     ] = None,
     as_json: JsonOption = False,
     max_shown: Annotated[int, typer.Option(metavar="N", help="Findings to print of each kind.", min=0)] = 10,
@@ -56,8 +59,6 @@ def check(
     Example: ctcdro check data/fleurs --figure durations.png
     """
     if figure is not None:
-        if not figure.absolute().parent.is_dir():
-            raise ValueError(f"--figure: the folder {figure.parent} does not exist. Create it first.")
         with extra("report", "`ctcdro check --figure`"):  # fails before the audio is read
             import matplotlib.figure  # noqa: F401
     from ..check.check import check_dataset

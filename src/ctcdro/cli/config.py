@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..runtime.extras import extra
-from .options import ConfigArgument, SetOption, must_be_file
+from .options import ConfigArgument, SetOption, file_to_write, must_be_file
 from .registration import make_group, register
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ config = make_group("""Create, show or check configurations.
 def init(
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="YAML file to write.", show_default="stdout", dir_okay=False),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="YAML file to write.", show_default="stdout", callback=file_to_write
+        ),
     ] = None,
 ) -> None:
     """Write a complete configuration with all defaults and a comment on each key.
@@ -75,13 +77,19 @@ def check(
         for line in str(error).splitlines():
             typer.echo(escaped(line))
         raise typer.Exit(1) from error
-    typer.echo(f"{config}: valid", err=True)
+    typer.echo(f"{config}: valid")
 
 
 def _read(path: Path, overrides: list[str] | None) -> Section:
-    """The configuration of a sweep, if the file has its keys; otherwise that of a run."""
+    """The configuration of a sweep, if the file has any of its keys; otherwise that of a run."""
     with extra("train", "`ctcdro config`"):
-        ...
+        from ..runs.config import parse_config
+        from ..runs.parsing import read_values
+        from ..sweeps.config import SweepConfig, parse_sweep
+
+    values = read_values(path)
+    parse = parse_sweep if values.keys() & SweepConfig.model_fields.keys() else parse_config
+    return parse(values, overrides or [], source=str(path))
 
 
 for command in (init, show, check):

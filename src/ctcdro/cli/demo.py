@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 
 from ..runtime.extras import extra
+from .options import folder_to_write
 
 
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for corpus, runs and report.", file_okay=False)
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Folder for corpus, runs and report.", callback=folder_to_write
+        ),
     ] = Path("ctcdro-demo"),
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of training; the corpus is always the same.", min=0)] = 0,
     jobs: Annotated[

@@ -24,6 +24,22 @@ def must_exist(value: Any) -> Any:
     return _check_paths(value, "", "")
 
 
+def folder_to_write(value: Path | None) -> Path | None:
+    """A callback that rejects a file where a folder is to be written."""
+    if value is not None and value.is_file():
+        raise ValueError(f"{value} is a file. Choose the name of a folder to write.")
+    return value
+
+
+def file_to_write(value: Path | None) -> Path | None:
+    """A callback that rejects a folder where a file is to be written, and files in folders that do not exist."""
+    if value is not None and value.is_dir():
+        raise ValueError(f"{value} is a folder. Choose the name of a file to write.")
+    if value is not None and not value.absolute().parent.is_dir():
+        raise ValueError(f"{value}: the folder {value.parent} does not exist. Create it first.")
+    return value
+
+
 def _check_paths(value: Any, kind: str, remedy: str) -> Any:
     for path in [value] if isinstance(value, Path) else value or ():
         if not path.exists():

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..runtime.extras import extra
-from .options import must_be_folder
+from .options import file_to_write, folder_to_write, must_be_folder
 
 
 def report(
@@ -20,7 +20,9 @@ def report(
             callback=must_be_folder("Create it with 'ctcdro train' or 'ctcdro sweep'."),
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.", dir_okay=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.", callback=file_to_write)
+    ],
     split: Annotated[
         str, typer.Option(metavar="NAME", help="Split whose scores to show; written by `ctcdro evaluate`.")
     ] = "test",
@@ -29,11 +31,12 @@ def report(
         typer.Option(metavar="NAME", help="Run or objective to compare the others with.", show_default="erm"),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the figures as PNG and PDF.", file_okay=False)
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the figures as PNG and PDF.", callback=folder_to_write),
     ] = None,
     tables: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder for the tables as Markdown, CSV and LaTeX.", file_okay=False),
+        typer.Option(metavar="DIR", help="Folder for the tables as Markdown, CSV and LaTeX.", callback=folder_to_write),
     ] = None,
     num_worst: Annotated[int, typer.Option(metavar="N", help="Number of worst utterances to show.", min=0)] = 5,
     no_audio: Annotated[bool, typer.Option("--no-audio", help="Omit the audio of the worst utterances.")] = False,
@@ -44,8 +47,6 @@ def report(
 
     Example: ctcdro report runs/erm runs/ctc-dro --out report.html
     """
-    if not out.absolute().parent.is_dir():
-        raise ValueError(f"--out: the folder {out.parent} does not exist. Create it first.")
     from .console import progress
 
     with extra("report", "`ctcdro report`"):

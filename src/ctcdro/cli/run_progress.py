@@ -75,9 +75,14 @@ class TrainingProgress:
 
 
 class JobProgress:
-    """Prints a line per run that ended; on a terminal also shows a bar for all runs and one per running run."""
+    """Prints a line per run that ended; on a terminal also shows a bar for all runs and one per running run.
 
-    def __init__(self) -> None:
+    Args:
+        heading: printed before the first run starts.
+    """
+
+    def __init__(self, heading: str = "") -> None:
+        self._heading = heading
         name, words = TextColumn("{task.description}"), TextColumn("{task.fields[words]}")
         columns = (name, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), words)
         is_terminal = console.messages.is_terminal
@@ -93,6 +98,9 @@ class JobProgress:
         self._bar.stop()
 
     def __call__(self, state: LaunchState) -> None:
+        if self._heading:
+            self._print(self._heading)
+            self._heading = ""
         if state is not self._state:  # another launch: the test of the selected settings
             self._bar.start()
             self._state, self._ended = state, {task.name for task in state.done}
@@ -119,4 +127,4 @@ class JobProgress:
             self._bar.update(self._bars[name], completed=fraction, words=words)
 
     def _print(self, text: str) -> None:
-        self._bar.console.print(text, highlight=False, markup=False)
+        self._bar.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ import typer
 
 from ..objectives.methods import METHODS
 from ..runtime.extras import extra
-from .options import ConfigArgument
+from .options import ConfigArgument, folder_to_write
 
 if TYPE_CHECKING:
     from ..report.table import Cell, Table
@@ -28,7 +28,7 @@ def sweep(
             "-o",
             metavar="DIR",
             help="Sweep folder to write. An unfinished sweep in it is resumed.",
-            file_okay=False,
+            callback=folder_to_write,
         ),
     ],
     overrides: Annotated[
@@ -79,7 +79,6 @@ def sweep(
         from ..sweeps.config import read_sweep
         from ..sweeps.submission import JobOptions
         from ..sweeps.sweep import sweep as run_sweep
-    from .console import messages
     from .run_progress import JobProgress
     from .sweep_plan import describe_plan, print_plan
 
@@ -89,8 +88,7 @@ def sweep(
     if dry_run:
         print_plan(settings, out, options)
         return
-    messages.print(describe_plan(settings, options), highlight=False, soft_wrap=True)
-    with JobProgress() as progress:
+    with JobProgress(describe_plan(settings, options)) as progress:
         result = run_sweep(settings, out, options, progress)
     exit_if_failed(result.failures)
     print_rows(result.rows)

@@ -10,7 +10,7 @@ import typer
 from ..runtime.devices import use_device
 from ..runtime.extras import extra
 from ..runtime.ranks import is_first_process
-from .options import ConfigArgument, DeviceOption, SetOption
+from .options import ConfigArgument, DeviceOption, SetOption, folder_to_write
 
 
 def train(
@@ -22,7 +22,7 @@ def train(
             "-o",
             metavar="DIR",
             help="Run folder to write. An unfinished run in it is resumed.",
-            file_okay=False,
+            callback=folder_to_write,
         ),
     ],
     overrides: SetOption = None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias, TypeVar
@@ -78,9 +79,9 @@ def add_fields(**fields: Any) -> Callable[[type[AnySection]], type[AnySection]]:
 
 
 def read_values(path: PathLike) -> dict[str, Any]:
-    """Keys and values of a YAML file, not validated yet."""
+    """Keys and values of a YAML file, or of stdin for the path `-`; not validated yet."""
     try:
-        values = _parse_yaml(Path(path).read_text(encoding="utf-8"))
+        values = _parse_yaml(sys.stdin.read() if str(path) == "-" else Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path}: not a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
