@@ -28,7 +28,7 @@ def configuration_page() -> str:
     parts = [
         "# Configuration",
         "`ctcdro train` and `ctcdro sweep` read YAML files with the keys below. `ctcdro config init` prints a complete "
-        "file with comments, `ctcdro config check FILE` validates a file, and `ctcdro config show FILE` prints it with "
+        "file with comments. `ctcdro config check FILE` validates a file, and `ctcdro config show FILE` prints it with "
         "all defaults.",
         "`--set KEY=VALUE` overrides a key, for example `--set objective.step_size=1e-3`. In a sweep, keys of the run "
         "start with `run.`. Defaults are the values of the paper or, where it gives none, of the authors' code.",
