@@ -10,6 +10,7 @@ from layouts import Fleurs, Spoken
 from typer.testing import CliRunner
 
 from ctcdro.cli.main import app
+from ctcdro.storage.json_files import read_json, read_log
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -95,6 +96,27 @@ def small_fleurs(tmp_path, monkeypatch):
 def test_the_tutorial_on_a_real_corpus_works(small_fleurs):
     follow("real-corpus.md")
     assert Path("fleurs.html").stat().st_size > 100_000
+    assert undocumented("Dataset folder", files_in("data/fleurs")) == set()
+    assert undocumented("Run folder", files_in("runs/trial")) == set()
+    assert undocumented("Run folder", *read_log("runs/trial/log.jsonl")) == set()
+    assert undocumented("Predictions and scores", read_json("runs/trial/scores/test.json")) == set()
+    assert undocumented("Sweep folder", files_in("runs/fleurs")) == set()
+    assert undocumented("Sweep folder", *read_json("runs/fleurs/table.json")) == set()
+    assert undocumented("Sweep folder", *read_json("runs/fleurs/selected.json")["settings"]) == set()
+    assert undocumented("Model folder", files_in("runs/trial/model")) == set()
+
+
+def undocumented(heading, *names):
+    """Names of files or fields that the tables in a section of the page about file formats do not list."""
+    page = (TUTORIALS.parent / "reference" / "file-formats.md").read_text(encoding="utf-8")
+    _, _, section = page.partition(f"\n## {heading}\n")
+    rows = re.findall(r"^\| (`[^|]+) \|", section.partition("\n## ")[0], flags=re.MULTILINE)
+    listed = {name.rstrip("/") for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    return {name for some in names for name in some} - listed
+
+
+def files_in(folder):
+    return [path.name for path in Path(folder).iterdir()]
 
 
 @pytest.mark.slow
