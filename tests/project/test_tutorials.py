@@ -98,7 +98,7 @@ def test_the_tutorial_on_a_real_corpus_works(small_fleurs):
     assert Path("fleurs.html").stat().st_size > 100_000
     assert undocumented("Dataset folder", files_in("data/fleurs")) == set()
     assert undocumented("Run folder", files_in("runs/trial")) == set()
-    assert undocumented("Run folder", *read_log("runs/trial/log.jsonl")) == set()
+    assert undocumented("Run folder", *read_log(Path("runs/trial/log.jsonl"))) == set()
     assert undocumented("Predictions and scores", read_json("runs/trial/scores/test.json")) == set()
     assert undocumented("Sweep folder", files_in("runs/fleurs")) == set()
     assert undocumented("Sweep folder", *read_json("runs/fleurs/table.json")) == set()
