@@ -32,9 +32,16 @@ def run(one_thread, tmp_path_factory):
         "dataset": str(write_dataset(folder / "data", num_train=40)),
         "model": {"encoder": "mel-small", "head": "linear", "spec_augment": False},
         "objective": {"step_size": 1e-3, "smoothing": 0.5},
-        "batches": {"batch_duration": 6.0, "num_workers": 0},
-        "optimizer": {"learning_rate": 4e-3, "clip_norm": None, "accumulate": 1, "schedule": "cosine", "warmup": 0.1},
-        "training": {"epochs": 2, "batches_per_epoch": 70, "trackers": [], "select": "worst-cer"},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 6.0},
+        "optimizer": {
+            "learning_rate": 4e-3,
+            "max_grad_norm": None,
+            "batches_per_step": 1,
+            "lr_schedule": "cosine",
+            "warmup_fraction": 0.1,
+        },
+        "training": {"num_batches": 140, "validate_every_batches": 70, "trackers": [], "best_model_by": "worst-cer"},
     }
     return train(parse_config(values), folder / "run")
 
@@ -94,7 +101,7 @@ def test_unreadable_audio_stops_or_counts_as_nothing_recognized(run, tmp_path, c
     with pytest.raises(AudioError, match=r"test\.jsonl:9: .*broken\.wav"):
         evaluate(run.path, "test", dataset=tmp_path)
     own = run.scores("test").read_bytes() if run.scores("test").exists() else None
-    evaluate(run.path, "test", dataset=tmp_path, skip_faults=True)
+    evaluate(run.path, "test", dataset=tmp_path, on_bad_audio="skip")
     assert "1 of 9 utterances could not be read" in caplog.text
     name = f"test-of-{tmp_path.name}"  # apart from those of the run's own data
     last = read_predictions(run.predictions(name))[-1]

@@ -113,5 +113,5 @@ def test_the_runs_differ_in_their_objective_only_and_group_dro_in_its_batches(st
     erm = next(config for config in configs if config.objective.name == "erm")
     assert sorted(config.objective.name for config in configs) == ["ctc-dro", "erm", "group-dro"]
     for config in configs:
-        own = config.batches if config.objective.name == "group-dro" else erm.batches
-        assert config == erm.model_copy(update={"objective": config.objective, "batches": own})
+        own = config.sampling if config.objective.name == "group-dro" else erm.sampling
+        assert config == erm.model_copy(update={"objective": config.objective, "sampling": own})

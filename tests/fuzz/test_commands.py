@@ -62,9 +62,9 @@ def test_check(tmp_path, command, content):
 @FEWER
 def test_prepare(tmp_path, command, content):
     (tmp_path / "list.json").write_bytes(content)
-    arguments = ("prepare", "nemo", "--train", tmp_path / "list.json", "--lang", "ces", "--overwrite")
+    arguments = ("prepare", "nemo", "--train", tmp_path / "list.json", "--language", "ces", "--overwrite")
     assert command(*arguments, "--out", tmp_path / "out") == 2
-    assert command(*arguments, "--out", tmp_path / "out", "--strict") == 2
+    assert command(*arguments, "--out", tmp_path / "out", "--on-error", "fail") == 2
 
 
 @given(st.one_of(damaged(LINE), altered(RECORD).map(as_json)))

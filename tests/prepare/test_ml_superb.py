@@ -155,7 +155,7 @@ def test_the_profile_of_the_paper_keeps_what_its_authors_keep(tmp_path):
     MLSuperb().write(
         tmp_path, [Spoken("train", "ces", "cv_ces_1", "«Dobrý den», [x] řekl."), Spoken("dev", "ces", "d", "a")]
     )
-    done = prepare(read_ml_superb(tmp_path, [("ces", CV)]), tmp_path / "out", {}, profile="paper")
+    done = prepare(read_ml_superb(tmp_path, [("ces", CV)]), tmp_path / "out", {}, text_norm="paper")
     assert done.manifests["train"][0].text == "«DOBRÝ DEN» ŘEKL"
 
 

@@ -14,6 +14,7 @@ from ..runs.folder import ResultName, RunFolder
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..scoring.transcripts import Prediction, write_predictions
+from ..speech.dataset import OnBadAudio
 from ..speech.manifest import Manifest
 from ..storage.atomic import remove_leftovers
 from ..storage.json_files import write_json
@@ -47,7 +48,7 @@ def evaluate(
     beam: BeamSearch | None = None,
     batch_duration: float = 50.0,
     num_workers: int = 0,
-    skip_faults: bool = False,
+    on_bad_audio: OnBadAudio = "fail",
     track: Track = untracked,
 ) -> EvaluationResult:
     """Decodes a split with the model of a run, scores it, and writes both to the run folder.
@@ -59,7 +60,7 @@ def evaluate(
         beam: beam search with the vocabulary of the run; by default greedy decoding. Its results do not replace those
             of greedy decoding, but those of an earlier beam search.
         batch_duration: seconds of padded audio per batch.
-        skip_faults: whether to skip audio that cannot be read, which then counts as an empty transcript.
+        on_bad_audio: "skip" skips audio that cannot be read, which then counts as an empty transcript.
 
     Raises:
         ValueError: if the run is not finished, the dataset has no such split, or `beam` has another vocabulary.
@@ -75,15 +76,15 @@ def evaluate(
     path = _find_manifest(Path(dataset or trained_on), split)
     model, vocabulary = load_for_decoding(model_folder, beam)
     manifest = Manifest.read(path)
-    cache = FeatureCache(config.model.feature_cache, model) if config and config.model.feature_cache else None
+    cache = FeatureCache(config.model.feature_cache_dir, model) if config and config.model.feature_cache_dir else None
     if cache is not None:
-        cache.fill(manifest, skip_faults=skip_faults, num_workers=num_workers, track=track)
+        cache.fill(manifest, on_bad_audio=on_bad_audio, num_workers=num_workers, track=track)
     decoded = decode(
         model,
         vocabulary,
         manifest,
         forward=None if cache is None else FeatureRecognizer(model),
-        dataset=speech_dataset(model, cache, manifest, vocabulary, on_fault="skip" if skip_faults else "stop"),
+        dataset=speech_dataset(model, cache, manifest, vocabulary, on_bad_audio=on_bad_audio),
         beam=beam,
         batch_duration=batch_duration,
         num_workers=num_workers,

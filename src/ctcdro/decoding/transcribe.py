@@ -35,12 +35,12 @@ def transcribe(
     paths: Sequence[PathLike],
     beam: BeamSearch | None = None,
     *,
-    on_fault: Callable[[AudioError], None] | None = None,
+    on_error: Callable[[AudioError], None] | None = None,
 ) -> Iterator[FileTranscript]:
     """Transcribes files one at a time; greedily, unless a beam search is given.
 
     Args:
-        on_fault: called with the error of a file that cannot be transcribed, which is then skipped. By default the
+        on_error: called with the error of a file that cannot be transcribed, which is then skipped. By default the
             error is raised.
     """
     model, vocabulary = load_for_decoding(model_folder, beam)
@@ -48,9 +48,9 @@ def transcribe(
         try:
             output = _recognize(model, path)
         except AudioError as error:
-            if on_fault is None:
+            if on_error is None:
                 raise
-            on_fault(error)
+            on_error(error)
             continue
         [(language, text)] = best_texts(output, vocabulary, beam)
         yield FileTranscript(str(path), language, text)

@@ -18,7 +18,7 @@ def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
     The limit is multiplied by the step's mean weight relative to equal weights, so that a batch of one group keeps its
     weight even where every step is clipped.
     """
-    limit = run.config.optimizer.clip_norm
+    limit = run.config.optimizer.max_grad_norm
     parameters = list(run.wrapped_model.parameters())
     total = torch.nn.utils.get_total_norm(parameter.grad for parameter in parameters if parameter.grad is not None)
     norm = float(total)
