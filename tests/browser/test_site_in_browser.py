@@ -33,7 +33,7 @@ def test_the_search_finds_pages_without_a_server_or_a_network(browser, site, scr
     if screen == "phone":
         page.locator("label.md-header__button[for=__search]").click()
     page.locator(".md-search__input").click()
-    page.keyboard.type("smoothing", delay=50)
+    page.keyboard.type("clipping", delay=50)
     page.wait_for_selector(".md-search-result__item")
     links = [one.get_attribute("href") for one in page.locator(".md-search-result__link").all()]
     page.close()
