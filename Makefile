@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs architecture
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-package test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs architecture
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-faults   kills, full disks, damaged files; minutes"
 	@echo "make test-faults-with-hf_trainer  kill and resume a training script (also lightning, speechbrain); minutes"
 	@echo "make test-fuzz     hostile input, many times that of make test; minutes"
+	@echo "make test-package  the wheel with each extra in its own environment, and the notebook; minutes"
 	@echo "make test-integrations  other toolkits, each in its own environment (or one: make test-with-lightning)"
 	@echo "make lint      style and types"
 	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
@@ -65,6 +66,10 @@ test-fuzz: $(STAMP)
 	if $(BIN)/python -m pip install --quiet --constraint constraints.txt atheris; \
 		then $(BIN)/python tests/fuzz/atheris_parsers.py -runs=50000 -artifact_prefix=build/; \
 		else echo "atheris is not to be had here, and left out"; fi
+
+test-package: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --constraint tests/package/requirements.txt build
+	$(BIN)/python -m pytest -m package tests/package
 
 # Each toolkit has an environment of its own, .venv/with-<toolkit>, with the versions of requirements/<toolkit>.txt. What
 # pins old versions of what it does not need here is installed without dependencies (<toolkit>-alone.txt). torchaudio's
@@ -118,4 +123,4 @@ architecture:
 	$(PYTHON) docs/draw_architecture.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build site src/*.egg-info
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site src/*.egg-info
