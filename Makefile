@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-package test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs architecture
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-package test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs reference architecture
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
@@ -23,7 +23,8 @@ help:
 	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
 	@echo "make bench-samplers  our batch sampler beside those of lhotse and SpeechBrain; minutes"
 	@echo "make docs      the documentation as a site, into site"
-	@echo "make architecture  the picture in docs/architecture.md, drawn from the imports"
+	@echo "make reference   the command-line and configuration reference, from the code"
+	@echo "make architecture  the picture in docs/project/architecture.md, drawn from the imports"
 	@echo "make clean     remove $(VENV) and caches"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -118,6 +119,9 @@ $(DOCS_STAMP): $(STAMP)
 docs: $(DOCS_STAMP)
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "The site: site/index.html"
+
+reference: $(STAMP)
+	$(BIN)/python docs/render_reference.py
 
 architecture:
 	$(PYTHON) docs/draw_architecture.py

@@ -234,14 +234,12 @@ def test_lines_for_an_ngram_model_are_the_labels_of_the_vocabulary(tmp_path):
 
 @pytest.mark.parametrize("text", ["a|b", "a\tb", "a\u3000b"])
 def test_lines_for_an_ngram_model_refuse_what_cannot_be_a_label(text):
-    with pytest.raises(ValueError, match="which cannot be a label; normalize it first"):
+    with pytest.raises(ValueError, match=r"which cannot be a label\. Normalize it"):
         lm_line(text, "ces")
 
 
 def test_an_ngram_model_must_know_all_languages(czech_and_slovak):
-    with pytest.raises(
-        ValueError, match=r"lm\.arpa: the n-gram model does not know \[cmn\], \[kor\], so these languages"
-    ):
+    with pytest.raises(ValueError, match=r"lm\.arpa: the n-gram model lacks \[cmn\], \[kor\], so these languages"):
         BeamSearch(Vocabulary(["ces", "cmn", "kor"], "ab"), language_model=czech_and_slovak)
 
 
@@ -251,17 +249,17 @@ def test_characters_that_an_ngram_model_does_not_know_are_reported(czech_and_slo
         assert not caplog.messages
         BeamSearch(Vocabulary(["ces", "slk"], "abcd"), language_model=czech_and_slovak)
     assert caplog.messages == [
-        f"{czech_and_slovak}: the n-gram model does not know these characters, which are therefore improbable: c d"
+        f"{czech_and_slovak}: the n-gram model lacks these characters, which makes them improbable: c d"
     ]
 
 
 def test_a_file_that_is_missing_or_no_ngram_model_is_named(tmp_path):
     vocabulary = Vocabulary(["ces"], "a")
-    with pytest.raises(ValueError, match=r"lm\.arpa does not exist"):
+    with pytest.raises(ValueError, match=r"lm\.arpa is not a file"):
         BeamSearch(vocabulary, language_model=tmp_path / "lm.arpa")
     for content in ("", "no model", "\\data\\\nngram 1=2\n\n\\1-grams:\n-1 a\n"):
         (tmp_path / "lm.arpa").write_text(content)
-        with pytest.raises(ValueError, match=r"lm\.arpa: not an n-gram model that KenLM reads: "):
+        with pytest.raises(ValueError, match=r"lm\.arpa: not an n-gram model that KenLM can read: "):
             BeamSearch(vocabulary, language_model=tmp_path / "lm.arpa")
 
 
@@ -293,7 +291,7 @@ def test_frames_must_have_probabilities_of_all_labels():
 
 def test_a_beam_search_must_be_of_the_labels_of_the_model(run):
     search = BeamSearch(Vocabulary(["ces"], "a"))
-    with pytest.raises(ValueError, match="`beam` has other labels, <Vocabulary of 1 lang"):
+    with pytest.raises(ValueError, match=r"`beam` has other labels \(<Vocabulary of 1 lang"):
         evaluate(run.path, "dev", dataset=run.path / "data", beam=search)
 
 

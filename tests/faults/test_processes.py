@@ -95,6 +95,6 @@ def test_a_killed_worker_is_a_message_and_the_run_goes_on(moment, dataset, tmp_p
     told, _ = process.communicate(timeout=SECONDS_TO_STOP)
     if process.returncode:
         # Around it, the worker that is left and torch's destructors may have told of their own.
-        assert any(line.startswith("ctcdro: A process that reads audio has died") for line in told.splitlines()), told
+        assert any(line.startswith("ctcdro: A data-loading worker has died") for line in told.splitlines()), told
         command.finish()
     assert ended(command.out) == ended(plain.out)

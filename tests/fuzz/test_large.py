@@ -51,7 +51,7 @@ def test_a_line_without_end_is_not_held_whole(tmp_path, name):
     else:
         path.write_bytes(LINE)
         os.truncate(path, 10_000_000_000)
-    refused = pytest.raises(ValueError, match=rf"{re.escape(name)}:2: a line of more than 16,777,216 bytes")
+    refused = pytest.raises(ValueError, match=rf"{re.escape(name)}:2: the line has more than 16,777,216 bytes")
     with holding_less_than(6 * MAX_LINE_BYTES), refused:
         Manifest.read(path)
 

@@ -59,7 +59,7 @@ def read(path, split):
         if can_be_language(utterance.lang):
             rows.append((split, where, utterance))
         else:
-            detail = f"`lang` must have no spaces or brackets, got {utterance.lang!r:.60}"
+            detail = f"`lang` must not contain spaces or brackets, got {utterance.lang!r:.60}"
             faults.append(Finding("malformed line", "error", where, detail))
     return rows, faults
 
@@ -77,7 +77,7 @@ def about_groups(rows, by):
         elif name not in trained and by != ["lang"]:
             without.setdefault(f"{split}: group {name!r} is not in train", []).append(where)
     return [
-        Finding("no group", "error", places[0], f"{why} ({len(places)} utterances, first here)")
+        Finding("no group", "error", places[0], f"{why} ({len(places)} utterances, this is the first)")
         for why, places in without.items()
     ]
 
@@ -91,10 +91,10 @@ def about_characters(rows):
                 yield Finding("empty transcript", "error" if split == "train" else "warning", where, "`text` is empty")
             for one in sorted(set(utterance.text)):
                 if not can_be_character(one):
-                    detail = f"{named(one)} cannot be a label; normalize the text with a profile"
+                    detail = f"{named(one)} cannot be a label; normalize the text (`ctcdro prepare --text-norm clean`)"
                     yield Finding("unusable character", "error", where, detail)
             for one in sorted(BIDI_CONTROLS & set(utterance.text)):
-                detail = f"{named(one)} is invisible and would become a label; remove it, as the profile clean does"
+                detail = f"{named(one)} is invisible and would become a label; `--text-norm clean` removes it"
                 yield Finding("bidirectional control character", "warning", where, detail)
         for language in sorted({utterance.lang for _, utterance in own}):
             unseen = [
@@ -106,9 +106,8 @@ def about_characters(rows):
             if unseen:
                 characters = sorted({one for one, _ in unseen})
                 shown = ", ".join(map(named, characters[:20])) + ("…" if len(characters) > 20 else "")
-                detail = (
-                    f"{language}: {len(characters)} characters, {len(unseen)} times in {split}, first here: {shown}"
-                )
+                counts = f"{len(characters)} characters, {len(unseen)} times in {split}"
+                detail = f"{language}: {counts}, this is the first: {shown}"
                 yield Finding("characters unseen in training", "warning", unseen[0][1], detail)
 
 
@@ -137,7 +136,9 @@ def about_fit(rows, frame_rate):
         needed = frames_needed(vocabulary.encode(utterance.text, utterance.lang))
         frames = num_frames(utterance.duration, frame_rate)
         if frames < needed:
-            detail = f"{utterance.duration:.2f} s are {frames} frames at {frame_rate:g} Hz, the labels need {needed}"
+            detail = (
+                f"{utterance.duration:.2f} s are {frames} frames at {frame_rate:g} Hz, but the labels need {needed}"
+            )
             yield Finding("transcript too long for CTC", "error" if split == "train" else "warning", where, detail)
 
 
@@ -152,9 +153,8 @@ def about_batches(rows, by, batch_duration):
     for name, own in sorted(groups.items()):
         seconds = sum(duration for _, duration in own)
         if seconds < batch_duration:
-            detail = (
-                f"{name}: {counted(own)}, {seconds:.1f} s in train; every batch of {batch_duration:g} s repeats them"
-            )
+            repeated = f"every batch of {batch_duration:g} s repeats its utterances"
+            detail = f"{name}: {counted(own)}, {seconds:.1f} s in train; {repeated}"
             yield Finding("less than one batch of audio", "warning", own[0][0], detail)
 
 
@@ -174,7 +174,9 @@ def about_languages(rows):
             yield Finding("language without dev or test data", "warning", own[0], detail)
         for split in [] if own else [split for split in SPLITS if split in there]:
             lines = [where for one, where, _ in of[language] if one == split]
-            detail = f"{language_name(language)}: {counted(lines)} in {split}, none in train, so it has no token"
+            detail = (
+                f"{language_name(language)}: {counted(lines)} in {split}, none in train, so it has no language token"
+            )
             yield Finding("language without training data", "error", lines[0], detail)
     by_number = sorted(languages, key=lambda language: -len(of[language]))
     for place, language in enumerate(by_number):
@@ -182,8 +184,8 @@ def about_languages(rows):
         if by_number.index(same[0]) < place:
             detail = (
                 f"{language_name(language)}, {counted(of[language])}, and {language_name(same[0])}, "
-                f"{counted(of[same[0]])}, look like one language; give them the same code, otherwise they are separate "
-                "groups"
+                f"{counted(of[same[0]])}, look like the same language; use one code for both, otherwise they are "
+                "separate groups"
             )
             yield Finding("near-duplicate language codes", "warning", of[language][0][1], detail)
 
@@ -197,8 +199,8 @@ def about_rates(rows, min_for_pace):
         if utterance.duration < seconds / 2 or utterance.duration > 3 * seconds:
             detail = (
                 f"{len(utterance.text)} characters in {utterance.duration:.2f} s, "
-                f"{len(utterance.text) / utterance.duration:.1f} per second; typical of "
-                f"{language_name(utterance.lang)} would be {seconds:.2f} s"
+                f"{len(utterance.text) / utterance.duration:.1f} per second; the typical duration in "
+                f"{language_name(utterance.lang)} is {seconds:.2f} s"
             )
             yield Finding("implausible character rate", "warning", where, detail)
 
@@ -228,8 +230,8 @@ def about_audio(rows):
         is_whole = paths.count(os.path.normpath(path)) == 1 and utterance.offset == 0
         if utterance.duration > seconds + TOLERANCE or (is_whole and utterance.duration < seconds - TOLERANCE):
             severity = "error" if utterance.duration > seconds else "warning"
-            detail = f"`duration` is {utterance.duration:g} s, the audio has {seconds:.3f} s: {path}"
+            detail = f"`duration` is {utterance.duration:g} s, but the audio is {seconds:.3f} s long: {path}"
             yield Finding("duration disagrees with the audio", severity, where, detail)
         elif min(seconds, utterance.duration) < MIN_DURATION:
-            detail = f"{seconds:.3f} s, encoders need {MIN_DURATION:g} s: {path}"
+            detail = f"{seconds:.3f} s; encoders need at least {MIN_DURATION:g} s: {path}"
             yield Finding("audio too short", "error", where, detail)

@@ -478,21 +478,21 @@ def test_corpus_has_durations_and_groups(data):
 
 CTC = CONFIG["ctc_conf"]
 MISUSES = {
-    "shuffled again": ({"shuffle_within_batch": True}, "`shuffle_within_batch` must be false"),
-    "in chunks": ({"iterator_type": "chunk"}, "`iterator_type` must be sequence"),
-    "split": ({"multiple_iterator": True}, "`multiple_iterator` must be false"),
-    "DataParallel": ({"ngpu": 2}, "`multiprocessing_distributed` must be true"),
-    "features of unknown rate": ({"batch_rate": None}, "`batch_rate` is missing; .*frames per second"),
-    "no groups": ({"utt2category": "nowhere"}, "nowhere does not exist; expected the group of each"),
+    "shuffled again": ({"shuffle_within_batch": True}, "requires shuffle_within_batch: false"),
+    "in chunks": ({"iterator_type": "chunk"}, "requires iterator_type: sequence"),
+    "split": ({"multiple_iterator": True}, "requires multiple_iterator: false"),
+    "DataParallel": ({"ngpu": 2}, "requires multiprocessing_distributed: true"),
+    "features of unknown rate": ({"batch_rate": None}, "`batch_rate` is missing\\. .*frames per second"),
+    "no groups": ({"utt2category": "nowhere"}, "nowhere: no such file; expected one line"),
     "options of the authors": ({"ctc_conf": CTC | {"dro_group_count": 6}}, "got .*dro_group_count.*comes from"),
-    "no smoothing": ({"ctc_conf": {"ctc_type": "ctcdro", "dro_step_size": 1.0}}, "needs dro_step_size, dro_smoothing;"),
+    "no smoothing": ({"ctc_conf": {"ctc_type": "ctcdro", "dro_step_size": 1.0}}, "requires dro_step_size, dro_smooth"),
     "unknown method": ({"ctc_conf": CTC | {"dro_method": "cvar"}}, "`dro_method` .* must be one of erm, .*'cvar'"),
     "no number": ({"ctc_conf": CTC | {"dro_smoothing": "much"}}, "could not convert string to float: 'much'"),
     "unknown reduction": ({"ctc_conf": CTC | {"dro_reduction": "max"}}, "`reduction` must be"),
     "options of another type": ({"ctc_conf": CTC | {"ctc_type": "builtin"}}, "unexpected keyword argument 'dro_"),
-    "no CTC": ({"model_conf": {"ctc_weight": 0.0}}, "`ctc_weight` of model_conf must be above 0"),
-    "several losses": ({"model_conf": {"ctc_weight": 1.0, "interctc_weight": 0.3}}, "`interctc_weight` .* must be 0"),
-    "other model": ({"model": "maskctc", "decoder": "mlm", "model_conf": {"ctc_weight": 0.3}}, "must be espnet"),
+    "no CTC": ({"model_conf": {"ctc_weight": 0.0}}, "requires a positive `ctc_weight`"),
+    "several losses": ({"model_conf": {"ctc_weight": 1.0, "interctc_weight": 0.3}}, "requires `interctc_weight: 0`"),
+    "other model": ({"model": "maskctc", "decoder": "mlm", "model_conf": {"ctc_weight": 0.3}}, "requires model"),
 }  # fmt: skip
 
 
@@ -506,7 +506,7 @@ def test_misuse_is_refused(data, tmp_path, misuse):
 def test_utterance_without_a_group_is_named(data, tmp_path):
     lines = (data / "train" / "utt2category").read_text().splitlines()
     (tmp_path / "groups").write_text("\n".join(lines[:-1]))
-    with pytest.raises(ValueError, match="groups: expected one word, the group of utterance 'train239'; found no line"):
+    with pytest.raises(ValueError, match="groups: expected the group of utterance 'train239', one word; found no line"):
         CTCDROTask.main(cmd=command(data, tmp_path, utt2category=str(tmp_path / "groups")))
 
 

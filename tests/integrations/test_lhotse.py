@@ -486,7 +486,7 @@ def num_reports(cuts, num_workers: int, log: Path) -> int:
     wrapped = IterableDatasetWrapper(Numbers(), stream(cuts, buffer_size=100, rank=0, world_size=1))
     log_to_file = functools.partial(add_log_file, log)
     list(DataLoader(wrapped, batch_size=None, num_workers=num_workers, worker_init_fn=log_to_file))
-    return log.read_text().count("2 workers each read the whole stream, so every cut occurs 2 times")
+    return log.read_text().count("Each of 2 workers reads the whole stream, so every cut occurs 2 times")
 
 
 def add_log_file(path: Path, worker: int) -> None:
@@ -540,9 +540,9 @@ def test_files_that_lhotse_shuffles_can_be_resumed_in_their_first_epoch_only(tmp
 
 def test_a_cut_without_language_is_named():
     for cut in (cut_of("a7", 3.0, None), MonoCut("a7", 0.0, 3.0, 0)):
-        with pytest.raises(ValueError, match=r"cut 'a7' has no .*`group_of`"):
+        with pytest.raises(ValueError, match=r"cut 'a7' has no language, .*`group_of`"):
             eager([cut])
-        with pytest.raises(ValueError, match=r"cut 'a7' has no .*`group_of`"):
+        with pytest.raises(ValueError, match=r"cut 'a7' has no language, .*`group_of`"):
             list(stream([cut]))
 
 
@@ -566,10 +566,10 @@ def test_a_group_that_never_occurs_is_reported(caplog):
     ("options", "message"),
     [
         ({"batch_duration": 0.0}, "`batch_duration` must be a positive"),
-        ({"buffer_size": 0}, "`buffer_size` must be a whole number"),
-        ({"group_names": "ces"}, "`group_names` must be different names"),
-        ({"seed": "trng"}, "`seed` must be a whole number"),
-        ({"cuts": iter([])}, "`cuts` must yield the cuts again"),
+        ({"buffer_size": 0}, "`buffer_size` must be a positive integer"),
+        ({"group_names": "ces"}, "`group_names` must be a list of different names"),
+        ({"seed": "trng"}, "`seed` must be a non-negative integer"),
+        ({"cuts": iter([])}, "`cuts` must be iterable several times"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):
@@ -580,13 +580,13 @@ def test_wrong_arguments_are_named(options, message):
 def test_the_eager_sampler_refuses_what_it_cannot_plan():
     with pytest.raises(ValueError, match="use `LengthMatchedStreamSampler`"):
         eager(CutSet(Stream(10)))
-    with pytest.raises(ValueError, match="none of 10 is left"):
+    with pytest.raises(ValueError, match="the filter rejected all 10 cuts"):
         list(eager(list(Stream(10))).filter(lambda cut: False))
 
 
 def test_the_eager_sampler_refuses_to_come_once_for_each_worker():
     loader = DataLoader(IterableDatasetWrapper(Numbers(), eager(list(Stream(60)))), batch_size=None, num_workers=2)
-    with pytest.raises(ValueError, match="each worker of an `IterableDatasetWrapper` would give all"):
+    with pytest.raises(ValueError, match="each worker of an `IterableDatasetWrapper` would yield all"):
         list(loader)
 
 

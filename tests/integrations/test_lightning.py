@@ -369,14 +369,14 @@ def test_clipping_that_would_undo_the_weights_is_warned_of(caplog, limit, num_ac
 def test_a_module_without_an_objective_is_refused():
     recognizer = make_recognizer()
     recognizer.criterion = None
-    with pytest.raises(ValueError, match=r"Recognizer must have an objective .* it has none"):
+    with pytest.raises(ValueError, match=r"Recognizer must have a ctcdro objective .* it has none"):
         Run(recognizer)
 
 
 def test_a_plain_loader_is_refused():
     corpus = Counting(toy.Toy())
     loader = DataLoader(corpus, batch_sampler=corpus.corpus.sampler(), collate_fn=collate)
-    with pytest.raises(ValueError, match=r"DataLoader with LengthMatchedBatchSampler, .* Wrap it: .*ResumableLoader"):
+    with pytest.raises(ValueError, match=r"DataLoader with LengthMatchedBatchSampler\. .* Wrap it: .*ResumableLoader"):
         Run(data={"speech": [loader]})
 
 
@@ -400,7 +400,7 @@ def test_checkpoints_are_moved_from_the_temporary_folder(tmp_path, monkeypatch):
 
 
 def test_a_sampler_of_another_rank_is_refused():
-    with pytest.raises(ValueError, match=r"made for \(rank, world size\) \(1, 2\), but this process is \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"created for \(rank, world size\) \(1, 2\), but this process is \(0, 1\)"):
         Run(sampler=toy.Toy().sampler(rank=1, world_size=2))
 
 
@@ -411,7 +411,7 @@ def test_a_checkpoint_of_other_data_or_processes_is_refused(tmp_path):
     checkpoint = torch.load(tmp_path / "step=5.ckpt")
     (saved,) = checkpoint["ctcdro"]["loaders"]
     loader = make_loader(Counting(toy.Toy()))
-    with pytest.raises(ValueError, match=r"epoch of 2 process\(es\), but this run has 1; .* Resume with 2, or"):
+    with pytest.raises(ValueError, match=r"epoch with 2 process\(es\), but this run has 1; .* Resume with 2, or"):
         loader.load_state_dict({**saved, "world_size": 2})
 
 

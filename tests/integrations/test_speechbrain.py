@@ -420,7 +420,7 @@ def test_loss_can_be_made_in_a_recipe():
     ("changed", "message"),
     [
         ({"groups": ["clear"] * 5 + ["unheard"]}, "`groups` has 'unheard', which is not in `group_names`: clear"),
-        ({"groups": ["clear"]}, r"one entry for each utterance.*got \(6,\) and \(1,\)"),
+        ({"groups": ["clear"]}, r"one entry per utterance.*got \(6,\) and \(1,\)"),
         ({"input_lens": torch.full((6,), 50)}, "`input_lengths`: utterance 0 has .* frames, but `log_probs` has"),
         ({"log_probs": torch.zeros(50, 6, toy.NUM_LABELS)}, "would be 50 utterances"),
     ],
@@ -450,7 +450,7 @@ def test_annotation_without_groups_or_durations_is_refused(tmp_path):
 
 
 def test_other_groups_than_those_of_the_loss_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="`dataset` has the groups clear, noisy, plain, but `loss` clear, plain"):
+    with pytest.raises(ValueError, match="`dataset` has the groups clear, noisy, plain, but `loss` has clear, plain"):
         run(tmp_path, objective=ctcdro.erm(2, group_names=["clear", "plain"]))
 
 
@@ -464,7 +464,7 @@ def test_position_of_another_loader_is_refused(tmp_path):
     brain = run(tmp_path, stop_after=5)
     (checkpoint,) = brain.checkpointer.list_checkpoints()
     checkpoint.paramfiles["dataloader-TRAIN"].write_text("37")
-    with pytest.raises(ValueError, match="saved by a loader with other batches, after 37 of them"):
+    with pytest.raises(ValueError, match="saved after 37 batches by a loader with other batches"):
         run(tmp_path)
 
 

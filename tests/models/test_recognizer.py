@@ -301,9 +301,9 @@ def test_a_transcript_that_does_not_fit_has_an_infinite_loss_and_no_gradient():
 def test_wrong_input_is_rejected(encoder):
     model = _cached(encoder)
     least = model.encoder.min_samples
-    with pytest.raises(ValueError, match=rf"`num_samples` has {least - 1}; .* needs {least} for one frame"):
+    with pytest.raises(ValueError, match=rf"`num_samples` is {least - 1}; .* needs {least} for one frame"):
         model(*draw(4_000, least - 1))
-    with pytest.raises(ValueError, match=r"`num_samples` has 4,001, but `audio` only 4,000 samples"):
+    with pytest.raises(ValueError, match=r"`num_samples` is 4,001, but `audio` has only 4,000 samples"):
         model(torch.zeros(1, 4_000), torch.tensor([4_001]))
     with pytest.raises(ValueError, match=r"must have shape \(utterances, samples\).*got \(4000,\) and \(1,\)"):
         model(torch.zeros(4_000), torch.tensor([4_000]))
@@ -314,7 +314,7 @@ def test_whisper_takes_its_whole_window_and_not_a_sample_more(encoder):
     model = _cached(encoder)
     with torch.inference_mode():
         assert model(*draw(48_000)).num_frames.tolist() == [75]
-    with pytest.raises(ValueError, match=r"`num_samples` has 48,001 \(3.0 s\); .* accepts up to 48,000 \(3 s\). Split"):
+    with pytest.raises(ValueError, match=r"`num_samples` is 48,001 \(3.0 s\); .* accepts up to 48,000 \(3 s\). Split"):
         model(*draw(48_001))
 
 
@@ -322,10 +322,13 @@ def test_whisper_takes_its_whole_window_and_not_a_sample_more(encoder):
     ("options", "message"),
     [
         ({"head": "deep"}, "`head` must be"),
-        ({"head": "transformer"}, "mel-small is trained from scratch with a linear head; it supports no other `head`"),
-        ({"freeze_encoder": True}, "neither `freeze_encoder`"),
-        ({"encoder": "any", "freeze_encoder": True, "lora": Lora()}, "exclude each other"),
-        ({"encoder": "any", "freeze_encoder": True, "gradient_checkpointing": True}, "has no use with"),
+        (
+            {"head": "transformer"},
+            "mel-small is trained from scratch with a linear head. It does not support another `head`",
+        ),
+        ({"freeze_encoder": True}, "does not support .*`freeze_encoder`"),
+        ({"encoder": "any", "freeze_encoder": True, "lora": Lora()}, "mutually exclusive"),
+        ({"encoder": "any", "freeze_encoder": True, "gradient_checkpointing": True}, "has no effect with"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(options, message):
@@ -335,14 +338,14 @@ def test_arguments_that_do_not_go_together_are_refused(options, message):
 
 def test_a_checkpoint_of_another_kind_is_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ValueError, match=r"must be of one of the families wav2vec2, .*; .* is bert"):
+    with pytest.raises(ValueError, match=r"must be a model of type wav2vec2, .*; .* has type bert"):
         build(str(tmp_path), 12)
 
 
 @pytest.mark.parametrize("config", [{"num_hidden_layers": 10**9}, {"num_hidden_layers": 0}])
 def test_a_checkpoint_of_a_billion_layers_or_none_is_refused(config, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "wav2vec2", **config}))
-    with pytest.raises(ValueError, match=r"layers, not 1 to 1,000"):
+    with pytest.raises(ValueError, match=r"must have 1 to 1,000 layers"):
         build(str(tmp_path), 12)
 
 

@@ -72,14 +72,14 @@ def test_saving_replaces_nothing_else(tmp_path):
         make().save(tmp_path, VOCABULARY)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"other: not replaced, because it is neither a recognizer nor empty"):
+    with pytest.raises(ValueError, match=r"other exists and is neither a recognizer nor empty"):
         make().save(tmp_path / "other", VOCABULARY)
     assert (tmp_path / "other" / "notes.txt").read_text() == "mine"
 
 
 def test_saving_over_a_recognizer_removes_no_file_of_others(saved):
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"model: not replaced, because it also has notes\.txt\."):
+    with pytest.raises(ValueError, match=r"model exists and contains other files: notes\.txt\."):
         make().save(saved, VOCABULARY)
     assert (saved / "notes.txt").read_text() == "mine"
 
@@ -126,5 +126,5 @@ def test_a_configuration_of_a_larger_model_than_the_weights_is_rejected(saved, c
     config = json.loads((saved / "config.json").read_text())
     config["encoder"] |= change
     (saved / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"config\.json: .*it would be larger than its model\.safetensors"):
+    with pytest.raises(ValueError, match=r"config\.json: .*the model would be larger than model\.safetensors"):
         load(saved)

@@ -23,9 +23,9 @@ def test_groups_may_be_lists_arrays_or_names(make):
 
 def test_unknown_names_are_rejected_in_training_only(make):
     objective = make(2, group_names=["ces", "cmn"])
-    with pytest.raises(ValueError, match="`groups` has 'deu', which is not in `group_names`: ces, cmn"):
+    with pytest.raises(ValueError, match="`groups` contains 'deu', which is not in `group_names`: ces, cmn"):
         objective(torch.ones(2), ["ces", "deu"])
-    with pytest.raises(ValueError, match=r"`groups` has names \('ces', ...\).*Create it with `group_names`"):
+    with pytest.raises(ValueError, match=r"`groups` contains names \('ces', ...\).*Create it with `group_names`"):
         make(2)(torch.ones(2), ["ces", "deu"])
     assert objective.eval()(torch.ones(2), ["ces", "deu"]) == 2
 
@@ -54,7 +54,7 @@ def test_groups_out_of_range_are_named(make, path):
     for group in (-1, 2, 100):
         with pytest.raises(
             (ValueError, IndexError, RuntimeError),
-            match=rf"must be numbers from 0 to 1; got .*{group}|out of (bounds|range)",
+            match=rf"must be from 0 to 1; got .*{group}|out of (bounds|range)",
         ):
             make(2)(torch.tensor([1.0, 2.0]), torch.tensor([1, group]))
 
@@ -68,38 +68,44 @@ def test_shapes_that_do_not_fit_are_rejected(make):
 @pytest.mark.parametrize(("characters", "found"), [(None, "none"), ([5], "1 for 2 losses")])
 def test_an_objective_that_needs_characters_asks_for_them(characters, found):
     objective = ctcdro.ctc_dro(2, step_size=1e-3, smoothing=0.1, signal="loss_per_character")
-    with pytest.raises(ValueError, match=f"needs `num_characters`, one per utterance; got {found}"):
+    with pytest.raises(ValueError, match=f"`num_characters` must have one entry per utterance, .*; got {found}"):
         objective(torch.ones(2), [0, 1], characters)
     assert objective.eval()(torch.ones(2), [0, 1]) == 2
 
 
-def test_groups_that_are_not_whole_numbers_are_rejected(make):
+def test_groups_that_are_not_integers_are_rejected(make):
     for groups in (torch.zeros(2), torch.tensor([True, False]), [False, True]):
-        with pytest.raises(ValueError, match=r"`groups` must be whole numbers.*torch\.(float32|bool)"):
+        with pytest.raises(ValueError, match=r"`groups` must be integers.*torch\.(float32|bool)"):
             make(2)(torch.ones(2), groups)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ctcdro.erm(0), "`num_groups` must be a whole number, at least 1; got 0"),
-        (lambda: ctcdro.erm(2.0), r"`num_groups` must be a whole number, at least 1; got 2\.0"),
-        (lambda: ctcdro.erm(True), "`num_groups` must be a whole number, at least 1; got True"),
-        (lambda: ctcdro.group_dro(2, step_size=True), "`step_size` must be a finite number, zero or more; got True"),
+        (lambda: ctcdro.erm(0), "`num_groups` must be a positive integer; got 0"),
+        (lambda: ctcdro.erm(2.0), r"`num_groups` must be a positive integer; got 2\.0"),
+        (lambda: ctcdro.erm(True), "`num_groups` must be a positive integer; got True"),
+        (lambda: ctcdro.group_dro(2, step_size=True), "`step_size` must be a finite, non-negative number; got True"),
         (lambda: ctcdro.erm(2, group_names=[1, 2]), "`group_names` must be 2 different names"),
-        (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing="0.1"), "`smoothing` must be a finite number.*'0.1'"),
-        (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=math.inf), "`smoothing` must be a finite number.*inf"),
+        (
+            lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing="0.1"),
+            "`smoothing` must be a finite, non-negative number.*'0.1'",
+        ),
+        (
+            lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=math.inf),
+            "`smoothing` must be a finite, non-negative number.*inf",
+        ),
         (lambda: ctcdro.erm(2, reduction="none"), "`reduction` must be .*'none'"),
         (lambda: ctcdro.erm(2, group_names=["a"]), "`group_names` must be 2 different names.*'a'"),
         (lambda: ctcdro.erm(2, group_names=["a", "a"]), "`group_names` must be 2 different names"),
-        (lambda: ctcdro.group_dro(2, step_size=-1.0), r"`step_size` must be a finite number, zero or more; got -1\.0"),
+        (lambda: ctcdro.group_dro(2, step_size=-1.0), r"`step_size` must be a finite, non-negative number; got -1\.0"),
         (
             lambda: ctcdro.ctc_dro(2, step_size=math.nan, smoothing=0.1),
-            "`step_size` must be a finite number, zero or more; got nan",
+            "`step_size` must be a finite, non-negative number; got nan",
         ),
         (
             lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=-0.1),
-            r"`smoothing` must be a finite number, zero or more; got -0\.1",
+            r"`smoothing` must be a finite, non-negative number; got -0\.1",
         ),
         (lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=0.1, reduction="none"), "`reduction` must be"),
         (
@@ -108,7 +114,7 @@ def test_groups_that_are_not_whole_numbers_are_rejected(make):
         ),
         (
             lambda: ctcdro.ctc_dro_unsmoothed(2, step_size=1e-3, warmup_batches=-1),
-            "`warmup_batches` must be a whole number, zero or more; got -1",
+            "`warmup_batches` must be a non-negative integer; got -1",
         ),
     ],
 )

@@ -175,7 +175,7 @@ def test_labels_outside_the_vocabulary_are_rejected_where_the_host_cannot_read_t
     assert ctc_losses(LOG_PROBS, in_a_row, *LENGTHS).isfinite().all()
     padded[utterance, 0] = in_a_row[2 * utterance] = label
     for targets in (padded, in_a_row):
-        with pytest.raises(RuntimeError, match=r"`targets` has the blank \(0\), or a label that is not from 0 to 4"):
+        with pytest.raises(RuntimeError, match=r"`targets` contains the blank \(0\) or a label outside 0 to 4"):
             ctc_losses(LOG_PROBS, targets, *LENGTHS)
 
 
@@ -190,7 +190,7 @@ def test_labels_are_checked_without_reading_them_from_the_device():
 def test_the_check_of_labels_can_be_compiled():
     compiled = torch.compile(check_labels_async, fullgraph=True, backend="aot_eager")
     compiled(PADDED, torch.tensor([2, 2, 1]), 5, 0)
-    with pytest.raises(RuntimeError, match="`targets` has the blank"):
+    with pytest.raises(RuntimeError, match="`targets` contains the blank"):
         compiled(PADDED, torch.tensor([2, 2, 2]), 5, 0)
 
 
@@ -201,12 +201,17 @@ def test_the_check_of_labels_can_be_compiled():
             PADDED,
             [10, 40, 10],
             [2, 2, 1],
-            r"utterance 1 has 40 frames, but `log_probs` has 10\..*after the subsampling",
+            r"utterance 1 has 40 frames, but `log_probs` has 10\..*subsampling, not samples",
         ),
         (PADDED, [10, 10, -1], [2, 2, 1], "utterance 2 has -1 frames"),
-        (PADDED, [10, 10, 10], [2, 3, 1], "`target_lengths`: utterance 1 has 3 labels, but `targets` has room for 2"),
-        (PADDED, [10, 10, 10], [2, -2, 1], "`target_lengths` must be zero or more; got -2"),
-        (IN_A_ROW, [10, 10, 10], [2, 2, 2], "`target_lengths` must sum to the number of labels .* got 6 and 5"),
+        (
+            PADDED,
+            [10, 10, 10],
+            [2, 3, 1],
+            "`target_lengths`: utterance 1 has 3 labels, but `targets` has only 2 columns",
+        ),
+        (PADDED, [10, 10, 10], [2, -2, 1], "`target_lengths` must not be negative; got -2"),
+        (IN_A_ROW, [10, 10, 10], [2, 2, 2], "`target_lengths` must sum to the length of .* got 6 and 5"),
     ],
 )
 def test_lengths_that_do_not_fit_are_named(targets, input_lengths, target_lengths, message):
@@ -217,7 +222,7 @@ def test_lengths_that_do_not_fit_are_named(targets, input_lengths, target_length
 
 def test_logits_in_place_of_log_probs_are_reported(batch):
     logits, *rest = batch
-    with pytest.raises(ValueError, match=r"got a loss of -.*These look like logits: apply `log_softmax\(-1\)`"):
+    with pytest.raises(ValueError, match=r"got a loss of -.*These values look like logits: apply `log_softmax\(-1\)`"):
         ctc_losses(logits, *rest)
 
 

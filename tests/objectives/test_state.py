@@ -96,7 +96,7 @@ def test_a_state_that_is_not_finite_is_rejected_and_changes_nothing(make):
         state = copy.deepcopy(saved.state_dict())
         state[name].view(-1)[1] = math.nan
         model = torch.nn.ModuleDict({"loss": make(2)})
-        with pytest.raises(ValueError, match=f"values in `loss.{name}` that are not finite"):
+        with pytest.raises(ValueError, match=f"infinite or NaN values in `loss.{name}`"):
             model.load_state_dict({f"loss.{key}": value for key, value in state.items()})
         assert model["loss"].pending.tolist() == [[0, 0]] * 3
         assert model["loss"].weights.tolist() == [0.5, 0.5]

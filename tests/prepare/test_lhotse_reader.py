@@ -36,7 +36,7 @@ def test_audio_that_is_not_a_file_is_rejected(tmp_path):
     recording = lhotse_recording("a.wav", ONE)
     for kind in ("command", "url", "memory", "shar"):
         recording["sources"][0] |= {"type": kind, "source": f"touch {tmp_path / 'ran'}"}
-        expected = rf"cuts\.jsonl:1: the audio of recording 'rec-u1' must be a file; got '{kind}'"
+        expected = rf"cuts\.jsonl:1: the audio of recording 'rec-u1' must be a file; .*; got '{kind}'"
         with pytest.raises(ValueError, match=expected):
             prepared(tmp_path, cut(lhotse_supervision(ONE), recording=recording))
     assert not (tmp_path / "ran").exists()

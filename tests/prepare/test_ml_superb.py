@@ -147,7 +147,7 @@ def test_a_pair_that_is_not_on_disk_is_named_with_those_that_are(tmp_path):
     assert (missing.reason, missing.detail) == ("missing corpus", "ces:fleurs")
     assert {one.corpus for one in found} == {CV}
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no corpora in it"):
+    with pytest.raises(ValueError, match="no corpora found"):
         list(read_ml_superb(tmp_path / "empty", [("ces", CV)]))
 
 

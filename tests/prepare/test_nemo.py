@@ -37,9 +37,9 @@ def test_malformed_lines_are_dropped_and_named(tmp_path):
         "not a JSON object": "not json",
         "`audio_filepath` is missing": {"text": "a", "lang": "ces"},
         "`lang` is missing": {"audio_filepath": "a.wav", "text": "a"},
-        "`text` must be text, and not empty, got 7": {**good, "text": 7},
-        "`duration` must be zero or more": {**good, "duration": "1"},
-        "`offset` must be zero or more": {**good, "offset": -1},
+        "`text` must be non-empty text, got 7": {**good, "text": 7},
+        "`duration` must be a non-negative number": {**good, "duration": "1"},
+        "`offset` must be a non-negative number": {**good, "offset": -1},
     }
     done = prepared(tmp_path, good, *malformed.values())
     assert [one.where for one in done.dropped] == [f"{tmp_path / 'train.json'}:{line}" for line in range(2, 8)]
@@ -47,5 +47,5 @@ def test_malformed_lines_are_dropped_and_named(tmp_path):
 
 
 def test_manifests_of_archives_are_rejected(tmp_path):
-    with pytest.raises(ValueError, match=r"train\.json:1: the audio is in archives"):
+    with pytest.raises(ValueError, match=r"train\.json:1: the audio is in tar archives"):
         prepared(tmp_path, {"audio_filepath": "a.wav", "text": "a", "lang": "ces", "shard_id": 0})

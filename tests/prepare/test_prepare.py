@@ -67,7 +67,7 @@ def test_progress_is_reported(tmp_path):
 
 
 def test_a_corpus_without_training_data_is_rejected_with_the_reason(tmp_path):
-    with pytest.raises(ValueError, match=r"no training data\. The reader found none"):
+    with pytest.raises(ValueError, match=r"no training data\. The reader found no utterances"):
         prepare([], tmp_path / "out", {})
     with pytest.raises(ValueError, match=r"1 entries were dropped, the first at list:1: missing audio: .*no such file"):
         prepare([listed(tmp_path, 1)], tmp_path / "out", {})
@@ -139,7 +139,8 @@ def test_a_dataset_made_with_other_options_is_not_overwritten(tmp_path):
     entries = [listed(tmp_path, 1)]
     prepare(entries, tmp_path / "out", {"reader": "mine"})
     before = (tmp_path / "out" / "train.jsonl").read_bytes()
-    with pytest.raises(ValueError, match=r"train\.jsonl already exists.*text_norm was 'clean'; reader was 'mine'"):
+    changes = "text_norm: 'clean' → 'paper'; reader: 'mine' → 'another'"
+    with pytest.raises(ValueError, match=f"out already contains a dataset .*{changes}"):
         prepare(entries, tmp_path / "out", {"reader": "another"}, text_norm="paper")
     assert (tmp_path / "out" / "train.jsonl").read_bytes() == before
     prepare(entries, tmp_path / "out", {}, text_norm="paper", overwrite=True)
@@ -339,7 +340,7 @@ def test_of_two_processes_that_prepare_one_folder_one_is_rejected_and_no_split_i
         ends = dict(reported.get() for _ in both)
         [winner] = [other for other, end in ends.items() if end == "done"]
         [refused] = [end for end in ends.values() if end != "done"]
-        assert "another process is writing to this folder" in refused or "was made with other options" in refused
+        assert "another process is writing to this folder" in refused or "built with other options" in refused
         names = {path.name for path in out.iterdir()}
         assert names == {".lock", "dataset.json", "dropped.jsonl", "train.jsonl", f"{winner}.jsonl"}
         assert json.loads((out / "dataset.json").read_text())["other"] == winner

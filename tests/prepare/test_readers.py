@@ -97,11 +97,12 @@ def test_tabs_in_texts_become_spaces_or_the_line_is_named(layout, tmp_path):
         )
 
 
-def test_ids_with_spaces_are_rejected(tmp_path):
+def test_ids_with_spaces_are_dropped(tmp_path):
     layout = next(layout for layout in LAYOUTS if layout.spaces_in_ids)
     spoken = [Spoken("train", "ces", "a ces", "ahoj"), *corpus_of({"ces": "ahoj"})]
-    with pytest.raises(ValueError, match="white space"):
-        prepared(layout, tmp_path, spoken)
+    dropped = prepared(layout, tmp_path, spoken).dropped
+    assert [(one.reason, one.id) for one in dropped] == [("unusable id", "a ces")]
+    assert dropped[0].detail == "ids must not contain whitespace; got 'a ces'"
 
 
 @all_readers

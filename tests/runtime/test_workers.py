@@ -8,7 +8,7 @@ from ctcdro.runtime.workers import explain_dead_processes
 @pytest.mark.parametrize(
     ("message", "kind", "explanation"),
     [
-        ("DataLoader worker (pid 7) is killed by signal: Killed.", ChildProcessError, "A process that reads audio has"),
+        ("DataLoader worker (pid 7) is killed by signal: Killed.", ChildProcessError, "A data-loading worker has"),
         ("Connection closed by peer [127.0.0.1]:9", ConnectionError, "Another process of this run has died"),
         ("shapes differ", RuntimeError, "^shapes differ$"),
     ],

@@ -179,9 +179,9 @@ def test_settings_may_be_numbers_of_numpy_and_a_batch_needs_an_utterance():
     matched = LengthMatchedBatchSampler(durations, groups, np.float32(20), exponent=np.float64(0.5))
     assert list(matched) == list(LengthMatchedBatchSampler(durations, groups, 20.0, exponent=0.5))
     assert list(SimilarLengthBatchSampler(durations, np.int64(4))) == list(SimilarLengthBatchSampler(durations, 4))
-    with pytest.raises(ValueError, match="`batch_size` must be a whole number, at least 1 utterance; got True"):
+    with pytest.raises(ValueError, match="`batch_size` must be a positive integer; got True"):
         SimilarLengthBatchSampler(durations, True)
-    with pytest.raises(ValueError, match="`batch_size` must be a whole number, at least 1 utterance; got 0"):
+    with pytest.raises(ValueError, match="`batch_size` must be a positive integer; got 0"):
         GroupUniformBatchSampler([1, 2, 0], batch_size=0)
 
 
@@ -201,8 +201,13 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
 @pytest.mark.parametrize(
     ("durations", "groups", "options", "message"),
     [
-        ([1, 0, np.nan, np.inf], [0] * 4, {}, r"`durations` must be positive .* utterance 1 has 0 \(3 such in all\)"),
-        ([], [], {}, r"`durations` must have one entry for each of one or more utterances; got shape \(0,\)"),
+        (
+            [1, 0, np.nan, np.inf],
+            [0] * 4,
+            {},
+            r"`durations` must be positive numbers of seconds; utterance 1 has 0 \(3 such in all\)",
+        ),
+        ([], [], {}, r"`durations` must have one entry per utterance, and at least one; got shape \(0,\)"),
         ([1.0, 2.0], [0], {}, "`groups` has 1 entries, `durations` 2"),
         ([1.0, 2.0], [0, -1], {}, "`groups` must be numbered from 0; utterance 1 has -1"),
         (
@@ -211,7 +216,7 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
             {},
             r"no utterance of group 1 \(numbers go up to 1\d+\); weights would never be updated",
         ),
-        ([1.0, 2.0], ["ces", "cmn"], {}, r"`groups` must be whole numbers.*`Manifest.groups\(\)` numbers names"),
+        ([1.0, 2.0], ["ces", "cmn"], {}, r"`groups` must be integers.*`Manifest.groups\(\)` numbers names"),
         (["a", "b"], [0, 1], {}, "`durations` must be numbers of seconds; got <U1"),
         ([1.0], [0], {"batch_duration": "50"}, "`batch_duration` must be a positive number of seconds; got '50'"),
         ([1.0], [0], {"exponent": 1.5}, r"`exponent` must be from 0 .* to 1 .*; got 1.5"),

@@ -237,7 +237,7 @@ def test_resuming_anywhere_yields_the_rest(corpus, batch_duration, exponent, epo
         ({"rank": 0}, "got rank=0, world_size=None"),
         ({"world_size": 2}, "got rank=None, world_size=2"),
         ({"rank": 2, "world_size": 2}, "`rank` must be from 0 to `world_size` - 1; got rank=2"),
-        ({"seed": -1}, "`seed` must be a whole number, zero or more; got -1"),
+        ({"seed": -1}, "`seed` must be a non-negative integer; got -1"),
     ],
 )
 def test_options_that_make_no_sense_are_named(options, message):
@@ -246,7 +246,7 @@ def test_options_that_make_no_sense_are_named(options, message):
 
 
 def test_a_negative_epoch_is_refused():
-    with pytest.raises(ValueError, match="`epoch` must be a whole number, zero or more; got -1"):
+    with pytest.raises(ValueError, match="`epoch` must be a non-negative integer; got -1"):
         any_sampler(*small_corpus()).set_epoch(-1)
 
 
@@ -259,7 +259,7 @@ def test_numbers_of_numpy_are_accepted():
     state = json.loads(json.dumps(sampler.state_dict()))
     expected.load_state_dict(state)
     assert expected.state_dict() == state
-    with pytest.raises(ValueError, match="`seed` must be a whole number, zero or more; got True"):
+    with pytest.raises(ValueError, match="`seed` must be a non-negative integer; got True"):
         any_sampler(*corpus, seed=True)
 
 

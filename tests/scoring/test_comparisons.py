@@ -87,7 +87,7 @@ def test_exchanged_systems_differ_by_the_opposite(rates):
 
 def test_different_data_cannot_be_compared():
     counts = simulated(np.random.default_rng(10), [0.2, 0.4], 5)
-    with pytest.raises(ValueError, match="the profile of `first`, plain; got paper"):
+    with pytest.raises(ValueError, match="the scoring profile of `first`, plain; got paper"):
         compare(counts, replace(counts, profile="paper"))
     with pytest.raises(ValueError, match="the utterances of `first`"):
         compare(counts, replace(counts, ids=counts.ids[::-1]))

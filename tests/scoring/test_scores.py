@@ -97,7 +97,7 @@ def test_unknown_profiles_and_repeated_ids_are_rejected():
 
 @pytest.mark.parametrize("record", [None, {}, {"profile": "plain", "languages": {"ces": {}}}])
 def test_other_records_are_rejected(record):
-    with pytest.raises(ValueError, match="not scores of this package"):
+    with pytest.raises(ValueError, match="not scores written by ctcdro"):
         Scores.from_record(record)
 
 

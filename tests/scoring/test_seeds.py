@@ -27,7 +27,7 @@ def test_equal_differences_have_no_chance_in_them():
 
 @pytest.mark.parametrize(("first", "second"), [([1.0], [2.0]), ([1.0, 2.0], [1.0]), ([], [])])
 def test_pairs_must_be_pairs(first, second):
-    with pytest.raises(ValueError, match="must be two pairs or more"):
+    with pytest.raises(ValueError, match="must have two or more pairs"):
         paired_t_test(first, second)
 
 
@@ -43,7 +43,7 @@ def test_runs_have_means_and_deviations():
     assert over_runs([run("aho")])["worst_cer"].deviation is None
     assert mean_over_runs([0.25, None]) is mean_over_runs([]) is None
     assert "spread_cer" not in over_runs([score([Prediction("a", "ces", "ahoj", "ces", "ahoj")])])
-    with pytest.raises(ValueError, match="one profile; got paper, plain"):
+    with pytest.raises(ValueError, match="one scoring profile; got paper, plain"):
         over_runs([run("ahoj"), run("ahoj", "paper")])
     with pytest.raises(ValueError, match="got no runs"):
         over_runs([])

@@ -130,7 +130,7 @@ def test_a_stretch_may_end_a_little_after_the_file_does(tmp_path):
     path = write(tmp_path / "a.wav", tone(16_000, SAMPLE_RATE))
     assert len(read_audio(path, offset=0.5, duration=0.5 + 0.9 * TOLERANCE)) == 8000
     with pytest.raises(
-        AudioError, match=r"a\.wav: ends at 1\.000 s, before the segment at 1\.060 s\. Correct `duration`"
+        AudioError, match=r"a\.wav: the file is 1\.000 s long, but the segment ends at 1\.060 s\. Fix `offset`"
     ):
         read_audio(path, offset=0.5, duration=0.56)
 
@@ -138,13 +138,13 @@ def test_a_stretch_may_end_a_little_after_the_file_does(tmp_path):
 def test_an_offset_beyond_the_end_is_named(tmp_path):
     path = write(tmp_path / "a.wav", tone(16_000, SAMPLE_RATE))
     for offset in (1.0, 1e9):
-        with pytest.raises(AudioError, match=r"a\.wav: `offset` .* is not before the end, 1\.000 s\. Correct"):
+        with pytest.raises(AudioError, match=r"a\.wav: `offset` is .* s, but the file is 1\.000 s long\. Fix"):
             read_audio(path, offset)
 
 
 def test_a_stretch_without_a_sample_is_named(tmp_path):
     path = write(tmp_path / "a.wav", tone(16_000, SAMPLE_RATE))
-    with pytest.raises(AudioError, match=r"a\.wav: no sample at 16000 Hz"):
+    with pytest.raises(AudioError, match=r"a\.wav: segment too short: no samples left after resampling to 16000 Hz"):
         read_audio(path, duration=1e-6)
 
 
@@ -165,7 +165,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_a_folder_is_named(tmp_path):
-    with pytest.raises(AudioError, match="a folder; expected an audio file"):
+    with pytest.raises(AudioError, match="is a folder; expected an audio file"):
         read_audio(tmp_path)
 
 
@@ -180,7 +180,7 @@ def test_a_forbidden_file_is_named(tmp_path):
 @pytest.mark.parametrize("name", ["a.wav", "a.mp3", "a.raw", "a"])
 def test_files_that_hold_something_else_are_named(tmp_path, name):
     path = tmp_path / name
-    for content, message in ((b"", "an empty file"), (b"dobr\xc3\xbd den\n" * 50, "not audio that")):
+    for content, message in ((b"", "empty file"), (b"dobr\xc3\xbd den\n" * 50, "not audio that")):
         path.write_bytes(content)
         for function in (header, read_audio):
             with pytest.raises(AudioError, match=f"{name}: {message}.* replace it|{name}: {message}. Replace the file"):
@@ -196,7 +196,7 @@ def test_a_header_without_audio_is_named(tmp_path):
 
 def test_a_sample_rate_that_cannot_be_is_named(tmp_path):
     path = write(tmp_path / "a.wav", tone(100, 16_000), rate=10)
-    with pytest.raises(AudioError, match="the header is damaged: sample rate 10 Hz"):
+    with pytest.raises(AudioError, match="damaged header: sample rate 10 Hz"):
         read_audio(path)
 
 
@@ -206,7 +206,7 @@ def test_a_sample_that_is_not_finite_is_named(tmp_path, wrong, num_channels):
     samples[12_000] = wrong
     samples[12_000] *= 1 if num_channels == 1 else [1, -1]
     path = write(tmp_path / "a.wav", samples, kind="wavfloat")
-    with pytest.raises(AudioError, match=r"a\.wav: the sample at 0\.750 s is not a finite number"):
+    with pytest.raises(AudioError, match=r"a\.wav: the sample at 0\.750 s is NaN or infinite"):
         read_audio(path, offset=0.5)
     assert len(read_audio(path, duration=0.5)) == 8000
 
@@ -232,7 +232,7 @@ def test_a_file_damaged_in_the_middle_is_named(tmp_path, kind):
     middle = len(content) // 2
     content[middle : middle + 3000] = bytes(3000)
     path.write_bytes(content)
-    with pytest.raises(AudioError, match=r"a: damaged, (cannot be decoded \(|ends at [234]\.\d+ s of 5\.000 s)"):
+    with pytest.raises(AudioError, match=r"a: damaged: (cannot be decoded \(|audio ends at [234]\.\d+ s of 5\.000 s)"):
         read_audio(path)
     assert len(read_audio(path, duration=0.5)) == 8000  # audio before it is intact
 
@@ -286,7 +286,7 @@ def test_a_file_of_unknown_length_is_read_to_its_end(tmp_path, monkeypatch):
     without_length(path)
     np.testing.assert_array_equal(read_audio(path), whole)
     np.testing.assert_array_equal(read_audio(path, offset=1.0, duration=0.25), whole[16_000:])
-    with pytest.raises(AudioError, match=r"a\.flac: damaged, ends at 1\.250 s of 1\.500 s"):
+    with pytest.raises(AudioError, match=r"a\.flac: damaged: audio ends at 1\.250 s of 1\.500 s"):
         read_audio(path, offset=1.0, duration=0.5)
     with pytest.raises(AudioError, match=r"a\.flac: damaged"):
         read_audio(path, offset=2.0, duration=0.5)
@@ -305,9 +305,9 @@ def test_names_of_files_may_be_in_any_script(tmp_path):
 
 
 def test_the_error_survives_pickling():
-    error = pickle.loads(pickle.dumps(AudioError("a.wav: an empty file.")))
+    error = pickle.loads(pickle.dumps(AudioError("a.wav: empty file.")))
     assert type(error) is AudioError
-    assert str(error) == "a.wav: an empty file."
+    assert str(error) == "a.wav: empty file."
 
 
 class Faulty:

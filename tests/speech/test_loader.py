@@ -82,7 +82,7 @@ def test_what_is_padded_can_be_taken_apart_again(sizes, num_skipped):
         )
         for index, (num_samples, num_labels) in enumerate(sizes)
     ]
-    batch = collate([*items, *(Skipped(f"{number}.wav: an empty file.") for number in range(num_skipped))])
+    batch = collate([*items, *(Skipped(f"{number}.wav: empty file.") for number in range(num_skipped))])
     assert batch.num_utterances == len(items) == len(batch.inputs) == len(batch.targets)
     assert batch.inputs.dtype == torch.float32
     assert batch.inputs.shape[1] == max((size[0] for size in sizes), default=0)
@@ -216,7 +216,7 @@ def test_faults_can_be_skipped_and_are_reported(tmp_path, num_workers):
 
 def test_ranks_stay_in_step_over_a_batch_of_nothing(tmp_path):
     criterion = CTCDROLoss(num_groups=1, step_size=1e-3, smoothing=0.5)
-    batch = collate([Skipped("a.wav: an empty file.")])
+    batch = collate([Skipped("a.wav: empty file.")])
     loss = criterion.objective(torch.zeros(0, requires_grad=True), batch.groups)
     loss.backward()
     assert loss == 0
@@ -232,7 +232,7 @@ def test_arguments_that_do_not_fit_are_rejected(corpus):
     with pytest.raises(ValueError, match='`on_bad_audio` must be "fail" or "skip"; got \'ignore\''):
         SpeechDataset(corpus, on_bad_audio="ignore")
     with pytest.raises(
-        ValueError, match=r"`group_numbers` must be a whole number for each of 24 utterances, .*; got shape \(3,\)"
+        ValueError, match=r"`group_numbers` must have one integer for each of 24 utterances, .*; got shape \(3,\)"
     ):
         SpeechDataset(corpus, group_numbers=[0, 1, 2])
     with pytest.raises(ValueError, match=r"`vocabulary` has no token for cmn, nan \(it has ces\)"):

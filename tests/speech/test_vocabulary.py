@@ -85,7 +85,7 @@ def test_an_unknown_language_is_named():
         (["c es"], "a", "`languages` must be codes without spaces or brackets; got 'c es'"),
         ([""], "a", "`languages` must be codes .* got ''"),
         (["ces"], ["ab"], "`characters` must be single.*got 'ab'"),
-        (["ces"], "a|", r"`characters` must be .*neither '\|'.*got '\|'"),
+        (["ces"], "a|", r"`characters` must be .*other than '\|'.*got '\|'"),
         (["ces"], "a\t", r"`characters` must be .*got '\\t'"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_file_that_holds_no_vocabulary_is_named(tmp_path):
     unsorted = json.dumps({"<pad>": 0, "<unk>": 1, "|": 2, "b": 3, "a": 4})
     for content in ("", "[]", "{}", '{"<pad>": 0, "a": 1}', unsorted):
         path.write_text(content)
-        with pytest.raises(ValueError, match=r"vocab\.json: not a vocabulary of this package"):
+        with pytest.raises(ValueError, match=r"vocab\.json: not a vocabulary written by ctcdro"):
             Vocabulary.load(path)
 
 

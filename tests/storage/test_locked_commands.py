@@ -60,7 +60,7 @@ def test_a_command_changes_nothing_in_a_folder_that_another_process_writes(name,
         before = contents(out)
         said = refusal(monkeypatch, capsys, *lines[name], "--out", out)
     assert said.splitlines()[-1] == (
-        f"ctcdro: {out}: another process is writing to this folder. Wait until it ends, or choose another one."
+        f"ctcdro: {out}: another process is writing to this folder. Wait until it ends, or use another folder."
     )
     assert contents(out) == before
 

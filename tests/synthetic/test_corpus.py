@@ -154,7 +154,7 @@ def test_two_runs_in_one_folder_are_rejected(tmp_path):
 
 
 def test_too_few_words_are_an_error_that_names_language_and_option(tmp_path):
-    with pytest.raises(ValueError, match=r"The 2 words of 'ces' are too few: .* Raise `num_words`"):
+    with pytest.raises(ValueError, match=r"'ces' has too few words \(2\): .* Raise `num_words`"):
         make_corpus(tmp_path, {"ces": replace(SMALL, num_words=2, duration=0.5, spread=0.0)})
 
 
@@ -163,7 +163,7 @@ def test_languages_that_cannot_be_spoken_are_rejected(tmp_path):
         make_corpus(tmp_path, {"ces": SMALL, "tha": SMALL})
     with pytest.raises(ValueError, match="`specs` must have at least one language"):
         make_corpus(tmp_path, {})
-    with pytest.raises(ValueError, match="`num_workers` must be 1 or more; got 0"):
+    with pytest.raises(ValueError, match="`num_workers` must be a positive integer; got 0"):
         make_corpus(tmp_path, {"ces": SMALL}, num_workers=0)
 
 
@@ -182,8 +182,8 @@ def test_a_missing_package_is_named_with_the_extra(tmp_path, monkeypatch):
     [
         ({"duration": 30.0}, "`duration` must be a number from 0.4 to 20; got 30.0"),
         ({"reverberation": float("nan")}, "`reverberation` must be a number from 0 to 10; got nan"),
-        ({"num_speakers": 2.5}, "`num_speakers` must be a whole number from 1 to 1,000; got 2.5"),
-        ({"snr": 20}, "`snr` must be two numbers from -30 to 100, the smaller first; got 20"),
+        ({"num_speakers": 2.5}, "`num_speakers` must be an integer from 1 to 1,000; got 2.5"),
+        ({"snr": 20}, "`snr` must be two numbers from -30 to 100 in increasing order; got 20"),
         ({"words_per_minute": (130, 100)}, r"`words_per_minute` must be two numbers from 80 to 450.*got \(130, 100\)"),
         ({"words_per_minute": None}, "`words_per_minute` must be two numbers"),
     ],

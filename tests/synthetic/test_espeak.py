@@ -106,7 +106,7 @@ def test_jobs_and_answers_longer_than_a_pipe_pass():
 
 def test_an_unknown_voice_is_named():
     with pytest.raises(
-        RuntimeError, match="Cannot render 'a' by voice xx: ValueError: `voice` must be one of eSpeak NG's"
+        RuntimeError, match="Cannot render 'a' by voice xx: ValueError: `voice` must be a voice of eSpeak NG"
     ):
         run([SpeakJob("xx", "a", 120, 50)])
 
@@ -127,7 +127,7 @@ def test_a_crash_in_the_library_and_a_hang_are_errors_with_the_signal():
         "    try: rendering.in_fork(function)\n    except RuntimeError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    signals = "eSpeak NG died of signal SIGSEGV\neSpeak NG died of signal SIGALRM\n"
+    signals = "eSpeak NG was killed by signal SIGSEGV\neSpeak NG was killed by signal SIGALRM\n"
     assert done.stdout == signals + "ZeroDivisionError: division by zero\n"
 
 

@@ -1,1 +1,1 @@
-"""A dataset in, findings out: unreadable audio, texts that cannot be trained on, leaks between splits."""
+"""Validation of a dataset: unreadable audio, unusable texts, leaks between splits."""

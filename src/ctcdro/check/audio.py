@@ -1,4 +1,4 @@
-"""Checks of audio files: that they can be read, are as long as the manifest says, and are not silent."""
+"""Checks of audio files: readability, duration, silence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .index import DatasetIndex, LocatedUtterance, SplitManifest
 # Relative to full scale; -80 dB.
 SILENT = 1e-4
 
-# Headers kept for files with several utterances, which would otherwise be opened for each of them: a few megabytes.
+# Headers to keep in memory, for files with several utterances: a few megabytes.
 MAX_HEADERS_KEPT = 2**14
 
 
@@ -44,7 +44,7 @@ def check_audio(
 def _check_file(
     located: LocatedUtterance, has_own_file: bool, decode: bool, read_header: Callable[[str], AudioHeader]
 ) -> Finding | None:
-    """Checks the audio of one utterance; a file with no other utterance in it should be as long as the utterance."""
+    """Checks the audio of one utterance. A file with a single utterance should be as long as the utterance."""
     utterance, where = located.utterance, located.where
     path = utterance.audio_filepath
     try:
@@ -61,10 +61,10 @@ def _check_file(
         return Finding(kind, "error", where, str(error))
     missing = utterance.duration - seconds
     if missing > TOLERANCE or (has_own_file and missing < -TOLERANCE):
-        detail = f"`duration` is {utterance.duration:g} s, the audio has {seconds:.3f} s: {path}"
+        detail = f"`duration` is {utterance.duration:g} s, but the audio is {seconds:.3f} s long: {path}"
         return Finding("duration disagrees with the audio", "error" if missing > 0 else "warning", where, detail)
     if min(seconds, utterance.duration) < MIN_DURATION:
-        detail = f"{seconds:.3f} s, encoders need {MIN_DURATION:g} s: {path}"
+        detail = f"{seconds:.3f} s; encoders need at least {MIN_DURATION:g} s: {path}"
         return Finding("audio too short", "error", where, detail)
     if silent:
         return Finding("silent audio", "warning", where, f"no sample exceeds {SILENT:g} of full scale: {path}")

@@ -1,7 +1,7 @@
-"""Problems that would stop or distort training, found before it starts.
+"""Finds problems in a dataset that would stop or bias training.
 
-Errors would stop training or teach the model something wrong; warnings are worth knowing. Manifests may have any number
-of lines: they are read once per pass, line by line.
+Errors would stop training or bias the model; warnings need not. Manifests may have any number of lines: each pass reads
+them line by line.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def check_dataset(
     track: Track = untracked,
     batch_duration: float = 50.0,
 ) -> CheckReport:
-    """Checks all manifest lines of a dataset, and all its audio.
+    """Checks all manifest lines and audio files of a dataset.
 
     Args:
-        frame_rate: frames per second of the model's output, which transcripts have to fit in.
+        frame_rate: output frames per second of the model; transcripts must fit into the frames.
         group_by: fields that define the groups, separated by commas.
-        decode: whether to decode the audio; headers alone do not show damage after them.
+        decode: whether to decode the audio; headers alone do not reveal damage in the data after them.
         num_threads: threads that read audio; by default one per core.
-        batch_duration: seconds per batch; a group with less training audio is a finding.
+        batch_duration: seconds per batch; groups with less training audio are reported.
 
     Raises:
         ValueError: if there is no dataset, or it changes during the check.
@@ -49,7 +49,7 @@ def check_dataset(
             raise ValueError(f"{flag} (`{name}` in Python) must be positive and finite; got {value!r}.")
     folder = Path(folder)
     if not (folder / "train.jsonl").is_file():
-        raise ValueError(f"{folder}: no train.jsonl in it; expected a dataset written by `ctcdro prepare`.")
+        raise ValueError(f"{folder}: no train.jsonl in this folder; expected a dataset from `ctcdro prepare`.")
     manifests = [SplitManifest(folder, split) for split in SPLITS]
     findings = Findings()
     index = _build_index(manifests, group_by, findings)
@@ -76,7 +76,7 @@ def _build_index(manifests: list[SplitManifest], group_by: str, findings: Findin
         if manifest.split == "train" and not index.sizes["train"]:
             errors = findings.kept()
             first = f" The first error is at {errors[0].where}: {errors[0].detail}" if errors else ""
-            raise ValueError(f"{manifest.path}: no utterances in it.{first}")
+            raise ValueError(f"{manifest.path}: no valid utterances.{first}")
         if not index.sizes[manifest.split]:
             detail = "it has no utterances" if manifest.exists else "no such file"
             findings.warning(f"no {manifest.split} data", str(manifest.path), detail)
@@ -85,24 +85,23 @@ def _build_index(manifests: list[SplitManifest], group_by: str, findings: Findin
 
 def _check_groups(index: DatasetIndex, batch_duration: float, findings: Findings) -> None:
     for reason, lines in index.without_group.items():
-        findings.error("no group", lines.first, f"{reason} ({lines.count} utterances, first here)")
+        findings.error("no group", lines.first, f"{reason} ({lines.count} utterances, this is the first)")
     for group, durations in sorted(index.group_durations.items()):
         if (seconds := sum(durations)) < batch_duration:
             total = f"{_count(len(durations))}, {seconds:.1f} s in train"
-            detail = f"{group}: {total}; every batch of {batch_duration:g} s repeats them"
+            detail = f"{group}: {total}; every batch of {batch_duration:g} s repeats its utterances"
             findings.warning("less than one batch of audio", index.group_lines[group], detail)
 
 
 def _check_languages(index: DatasetIndex, findings: Findings) -> None:
-    """Languages that a split lacks, and codes that look like another language."""
+    """Reports languages that are missing from a split, and codes that look like another language."""
     held_out = [split for split in SPLITS[1:] if index.sizes[split]]
     for language, splits in sorted(index.languages.items()):
         missing = [split for split in held_out if split not in splits]
         if "train" not in splits:
             for split, lines in splits.items():
-                detail = (
-                    f"{language_name(language)}: {_count(lines.count)} in {split}, none in train, so it has no token"
-                )
+                name, number = language_name(language), _count(lines.count)
+                detail = f"{name}: {number} in {split}, none in train, so it has no language token"
                 findings.error("language without training data", lines.first, detail)
         elif missing:
             number = _count(splits["train"].count)
@@ -115,7 +114,7 @@ def _check_languages(index: DatasetIndex, findings: Findings) -> None:
         if other != language:
             detail = (
                 f"{language_name(language)}, {_count(counts[language])}, and {language_name(other)}, "
-                f"{_count(counts[other])}, look like one language; give them the same code, otherwise they are "
+                f"{_count(counts[other])}, look like the same language; use one code for both, otherwise they are "
                 "separate groups"
             )
             first = next(iter(index.languages[language].values())).first

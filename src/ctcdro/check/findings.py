@@ -1,4 +1,4 @@
-"""Problems of a dataset and where they are, and the report of a check."""
+"""Problems in a dataset, with file and line, and the report of a check."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..prepare.statistics import Statistics
 
-# Findings kept of each kind and severity, in case millions of lines have the same problem.
+# Findings to keep per kind and severity, in case millions of lines have the same problem.
 MAX_KEPT = 1000
 
 Severity = Literal["error", "warning"]
@@ -21,7 +21,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem, and the manifest line where it is."""
+    """A problem and its manifest line."""
 
     kind: str
     severity: Severity
@@ -30,7 +30,7 @@ class Finding:
 
 
 class Findings:
-    """Findings, of which the first `MAX_KEPT` of each kind and severity are kept, and all are counted."""
+    """Collects findings: counts all, and keeps the first `MAX_KEPT` per kind and severity."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, Severity]] = Counter()
@@ -43,7 +43,7 @@ class Findings:
             kept.append(finding)
 
     def error(self, kind: str, where: str, detail: str) -> None:
-        """Adds a problem that stops training or teaches the model something wrong."""
+        """Adds a problem that stops training or biases the model."""
         self.add(Finding(kind, "error", where, detail))
 
     def warning(self, kind: str, where: str, detail: str) -> None:

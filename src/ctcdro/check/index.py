@@ -1,6 +1,6 @@
-"""Facts about all lines of a dataset, which the checks of single lines need.
+"""An index of all lines of a dataset, used to check single lines.
 
-Utterances are not kept: manifests are read again for each pass, and keys are digests of 16 bytes.
+Utterances are not kept in memory: each pass reads the manifests again, and keys are digests of 16 bytes.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class SplitManifest:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def read(self, findings: Findings | None = None) -> Iterator[LocatedUtterance]:
-        """Reads the utterances; lines without one are skipped, and added to `findings`."""
+        """Reads the utterances. Invalid lines are skipped and added to `findings`."""
         if self._current_version() != self._version:
-            raise ValueError(f"{self.path}: changed while it was being read. Wait until it is written, and try again.")
+            raise ValueError(f"{self.path}: changed during the check. Wait until it is complete, and try again.")
         folder = str(self.path.parent)
         for line, record in scan_json_lines(self.path) if self.exists else ():
             where = f"{self.path}:{line}"
@@ -59,7 +59,7 @@ class SplitManifest:
                     raise record
                 utterance = Utterance.from_record(record, folder)
                 if not can_be_language(utterance.lang):
-                    raise ValueError(f"`lang` must have no spaces or brackets, got {utterance.lang!r:.60}")
+                    raise ValueError(f"`lang` must not contain spaces or brackets, got {utterance.lang!r:.60}")
             except ValueError as error:
                 if findings is not None:
                     findings.error("malformed line", where, str(error))
@@ -80,7 +80,7 @@ class FirstAndCount:
 
 
 class DatasetIndex:
-    """Facts about all utterances of a dataset, with groups by the fields `by`. Training data must be added first."""
+    """Index of all utterances of a dataset, grouped by the fields `by`. Training data must be added first."""
 
     def __init__(self, by: Sequence[str]) -> None:
         self.sizes = {split: LanguageSizes() for split in SPLITS}
@@ -91,7 +91,7 @@ class DatasetIndex:
         self.group_lines: dict[str, str] = {}
         """The first training line of each group."""
         self.without_group: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
-        """Lines without group, by the reason."""
+        """Lines without a group, by reason."""
         self.characters: set[str] = set()
         """Characters of the training texts that can be labels."""
         self.held_out: set[bytes] = set()
@@ -139,7 +139,7 @@ class DatasetIndex:
         return paces
 
     def has_own_file(self, utterance: Utterance) -> bool:
-        """Whether no other utterance is in its file, which should then be as long as the utterance."""
+        """Whether the file contains no other utterance, so that it should be as long as the utterance."""
         return utterance.offset == 0 and self.files[file_key(utterance)] == 1
 
 

@@ -1,4 +1,4 @@
-"""Checks of transcripts: characters, length, rate, and duplicates between splits."""
+"""Checks of transcripts: characters, length, characters per second, and duplicates between splits."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .findings import Finding, Findings, Severity
 from .index import DatasetIndex, FirstAndCount, LocatedUtterance, SplitManifest, audio_key, id_key, text_key
 
 # An utterance outside these multiples of the typical duration of its text probably has the wrong text. None of 10,800
-# recorded and synthetic utterances in 14 languages was.
+# correct utterances, recorded and synthetic, in 14 languages is outside.
 FASTEST, SLOWEST = 0.5, 3.0
 
-# Characters named in one finding.
+# Characters to list in one finding.
 MAX_NAMED = 20
 
 
@@ -40,7 +40,7 @@ def check_texts(manifests: Iterable[SplitManifest], index: DatasetIndex, frame_r
         for language, characters in sorted(unseen.items()):
             names = ", ".join(map(_name, sorted(characters)[:MAX_NAMED])) + "…" * (len(characters) > MAX_NAMED)
             counts = f"{len(characters)} characters, {lines[language].count} times in {manifest.split}"
-            detail = f"{language}: {counts}, first here: {names}"
+            detail = f"{language}: {counts}, this is the first: {names}"
             findings.warning("characters unseen in training", lines[language].first, detail)
 
 
@@ -50,17 +50,17 @@ def _check_characters(located: LocatedUtterance, findings: Findings) -> None:
         findings.add(Finding("empty transcript", _severity(located), located.where, "`text` is empty"))
     for character in sorted(set(text)):
         if not can_be_character(character):
-            detail = f"{_name(character)} cannot be a label; normalize the text with a profile"
+            detail = f"{_name(character)} cannot be a label; normalize the text (`ctcdro prepare --text-norm clean`)"
             findings.error("unusable character", located.where, detail)
     for character in sorted(BIDI_CONTROLS.intersection(text)):
-        detail = f"{_name(character)} is invisible and would become a label; remove it, as the profile clean does"
+        detail = f"{_name(character)} is invisible and would become a label; `--text-norm clean` removes it"
         findings.warning("bidirectional control character", located.where, detail)
 
 
 def _check_duplicates(
     located: LocatedUtterance, index: DatasetIndex, first: dict[bytes, tuple[str, str]], findings: Findings
 ) -> None:
-    """Reports texts and audio that are in an earlier split too, and ids that are not unique."""
+    """Reports texts and audio that occur in two splits, and duplicate ids."""
     utterance, split, where = located
     text, audio, id = text_key(utterance), audio_key(utterance), id_key(utterance)
     for kind, key, may_repeat, value in (
@@ -75,17 +75,17 @@ def _check_duplicates(
 
 
 def _check_length(located: LocatedUtterance, vocabulary: Vocabulary, frame_rate: float, findings: Findings) -> None:
-    """CTC cannot align more labels than there are frames: the loss would be infinite."""
+    """Reports transcripts with too many labels for their frames, whose CTC loss would be infinite."""
     utterance = located.utterance
     needed = frames_needed(vocabulary.encode(utterance.text, utterance.lang))
     frames = num_frames(utterance.duration, frame_rate)
     if frames < needed:
-        detail = f"{utterance.duration:.2f} s are {frames} frames at {frame_rate:g} Hz, the labels need {needed}"
+        detail = f"{utterance.duration:.2f} s are {frames} frames at {frame_rate:g} Hz, but the labels need {needed}"
         findings.add(Finding("transcript too long for CTC", _severity(located), located.where, detail))
 
 
 def _check_rate(located: LocatedUtterance, index: DatasetIndex, findings: Findings) -> None:
-    """A text that is far too long or too short for its audio probably belongs to other audio."""
+    """Reports texts that are far too long or too short for their audio, which probably belong to other audio."""
     utterance = located.utterance
     count, pace = len(utterance.text), index.paces[utterance.lang]
     if not count or pace is None:
@@ -93,13 +93,13 @@ def _check_rate(located: LocatedUtterance, index: DatasetIndex, findings: Findin
     typical = pace.seconds(count)
     if not FASTEST * typical <= utterance.duration <= SLOWEST * typical:
         rate = f"{count} characters in {utterance.duration:.2f} s, {count / utterance.duration:.1f} per second"
-        detail = f"{rate}; typical of {language_name(utterance.lang)} would be {typical:.2f} s"
+        detail = f"{rate}; the typical duration in {language_name(utterance.lang)} is {typical:.2f} s"
         findings.warning("implausible character rate", located.where, detail)
 
 
 def num_frames(duration: float, frame_rate: float) -> int:
     """Frames of an encoder with a window of `MIN_DURATION` seconds."""
-    # Rounding may put a whole number of hops slightly below it.
+    # A rounding error may put an integer number of hops slightly below it.
     return max(0, math.floor((duration - MIN_DURATION) * frame_rate + 1e-6) + 1)
 
 

@@ -1,1 +1,1 @@
-"""Logits in, transcripts out: greedy decoding, beam search, and the evaluation of a run."""
+"""Decoding: greedy decoding, beam search, transcription of files, and the evaluation of a run."""

@@ -1,4 +1,4 @@
-"""Beam search: log-probabilities of frames -> language and text, optionally with an n-gram language model.
+"""Beam search over CTC log probabilities, optionally with an n-gram language model.
 
     search = BeamSearch(vocabulary, beam_size=16, language_model="lm.arpa", lm_weight=0.5)
     language, text = search(log_probs)      # (F, V), one utterance
@@ -7,13 +7,13 @@ The search maximizes
 
     ln P(labels | audio) + lm_weight * ln P(labels),
 
-where the first term sums over all alignments, and the second comes from the n-gram model; with a large enough beam the
-result is exact. flashlight-text does the search, and KenLM, which it includes, reads the n-gram model.
+where the first term sums over all alignments and the second comes from the n-gram model. With a large enough beam the
+result is exact. flashlight-text implements the search; KenLM, which it includes, reads the n-gram model.
 
-The n-gram model sees the recognizer's labels: the language token, then characters, with `|` for the space, such as
-`[ces] d o b r ý | d e n`. One model serves all languages and takes part in the choice of the language. `write_lm_text`
-writes such lines for programs that train n-gram models. Characters unknown to the model cost as much as its `<unk>`; a
-model that lacks a language is rejected.
+The n-gram model is trained on the recognizer's labels: the language token, then characters, with `|` for the space,
+such as `[ces] d o b r ý | d e n`. One model covers all languages and influences the choice of the language.
+`write_lm_text` writes such lines for programs that train n-gram models. Characters that the model lacks get the
+probability of `<unk>`. A model that lacks a language is rejected.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ class BeamSearch:
 
     Args:
         beam_size: hypotheses to keep after each frame. The same labels with and without a final blank count as two.
-        language_model: file of an n-gram model of lines like those of `write_lm_text`, in ARPA or KenLM's binary
+        language_model: file of an n-gram model, trained on lines from `write_lm_text`, in ARPA or KenLM's binary
             format; None for no language model.
-        lm_weight: weight of the n-gram model; that of the recognizer is 1. Tune it on development data.
-        blank_penalty: subtracted from the log-probability of the blank in each frame. N-gram models prefer short texts;
+        lm_weight: weight of the n-gram model; the recognizer has weight 1. Tune it on development data.
+        blank_penalty: subtracted from the log probability of the blank in each frame. N-gram models prefer short texts;
             a penalty reduces deletions. Tune it together with `lm_weight`.
         labels_per_frame: number of best labels to try per frame. Time grows with it.
-        beam_threshold: hypotheses are dropped if their log-probability is lower than the best by more than this.
+        beam_threshold: hypotheses are dropped if their log probability is lower than the best by more than this.
 
     Attributes:
-        settings: the arguments besides the vocabulary, which `evaluate` writes to the scores of a run.
+        settings: all arguments except the vocabulary; `evaluate` stores them with the scores of a run.
 
     Raises:
         ValueError: if the n-gram model cannot be read or lacks a language.
 
     Example:
-        The best label of the last two frames is the blank, but alignments with `a` have more probability in total:
+        The best label of the last two frames is the blank, but the alignments with `a` are more probable in total:
 
         >>> vocabulary = Vocabulary(["ces"], "a")
         >>> frames = [[0.01, 0.01, 0.01, 0.96, 0.01], [0.57, 0.01, 0.01, 0.01, 0.40], [0.57, 0.01, 0.01, 0.01, 0.40]]
@@ -93,14 +93,14 @@ class BeamSearch:
         }
         for name, least in {"beam_size": 1, "labels_per_frame": 2, "lm_weight": 0, "beam_threshold": 0}.items():
             if not least <= self.settings[name] < math.inf:
-                raise ValueError(f"`{name}` must be {least} or more, and finite; got {self.settings[name]}.")
+                raise ValueError(f"`{name}` must be finite and at least {least}; got {self.settings[name]}.")
         if not math.isfinite(blank_penalty):
             raise ValueError(f"`blank_penalty` must be finite; got {blank_penalty}.")
         options = flashlight.LexiconFreeDecoderOptions(
             beam_size=beam_size,
             beam_size_token=labels_per_frame,
             beam_threshold=beam_threshold,
-            lm_weight=lm_weight * math.log(10),  # KenLM's logarithms are decimal
+            lm_weight=lm_weight * math.log(10),  # KenLM uses base-10 logarithms
             sil_score=0.0,
             log_add=True,
             criterion_type=flashlight.CriterionType.CTC,
@@ -111,22 +111,25 @@ class BeamSearch:
         self._decoder = flashlight.LexiconFreeDecoder(options, model, BLANK_LABEL, BLANK_LABEL, [])
 
     def __call__(self, log_probs: npt.ArrayLike) -> tuple[str | None, str]:
-        """Language and text of one utterance, from (F, V) natural logarithms of probabilities without padding."""
+        """Returns language and text of one utterance, from its (F, V) log probabilities without padding."""
         return self.vocabulary.decode_frames(self._best_path(log_probs))
 
     def _best_path(self, log_probs: npt.ArrayLike) -> list[int]:
-        # A contiguous copy, which the search reads by address.
+        # A contiguous copy, because the search reads it by address.
         scores = np.asarray(log_probs).astype(np.float32, order="C")
         if scores.ndim != 2 or scores.shape[1] != len(self.vocabulary):
             raise ValueError(
-                f"`log_probs` must have shape (frames, {len(self.vocabulary)}), the labels of the vocabulary; got "
+                f"`log_probs` must have shape (frames, {len(self.vocabulary)}), one column per label; got "
                 f"{scores.shape}."
             )
         with np.errstate(over="ignore"):
             totals = np.exp(scores).sum(-1)
         # Logits would give other texts, and NaN might crash the search.
         if not np.allclose(totals, 1.0, atol=1e-2):
-            raise ValueError("`log_probs` must be logarithms of probabilities; those of some frame do not sum to 1.")
+            raise ValueError(
+                "`log_probs` must be log probabilities, but the probabilities of a frame do not sum to 1. Apply "
+                "`log_softmax(-1)`."
+            )
         scores[:, BLANK_LABEL] -= self.settings["blank_penalty"]
         return self._decoder.decode(scores.ctypes.data, *scores.shape)[0].tokens
 
@@ -142,12 +145,12 @@ def lm_line(text: str, language: str) -> str:
         raise ValueError(f"`language` must be a code without spaces or brackets; got {language!r}.")
     for character in text:
         if not can_be_character(character):
-            raise ValueError(f"`text` has {character!r}, which cannot be a label; normalize it first: {text!r:.60}")
+            raise ValueError(f"`text` contains {character!r}, which cannot be a label. Normalize it: {text!r:.60}")
     return " ".join([f"[{language}]", *(WORD_SPACE if character == " " else character for character in text)])
 
 
 def write_lm_text(utterances: Iterable[Utterance], path: PathLike) -> None:
-    """Writes one line per utterance, for programs that train n-gram models such as KenLM's lmplz."""
+    """Writes one line per utterance, for programs that train n-gram models, such as KenLM's lmplz."""
     with atomic_write(path) as file:
         file.writelines(lm_line(utterance.text, utterance.lang) + "\n" for utterance in utterances)
 
@@ -157,24 +160,24 @@ def _read_language_model(path: PathLike, vocabulary: Vocabulary) -> Any:
     from flashlight.lib.text.dictionary import Dictionary
 
     if not Path(path).is_file():
-        raise ValueError(f"`language_model`: {os.fspath(path)} does not exist, or is not a file.")
+        raise ValueError(f"`language_model`: {os.fspath(path)} is not a file.")
     try:
         model = KenLM(os.fspath(path), Dictionary(vocabulary.tokens))
     except RuntimeError as error:
-        raise ValueError(f"{os.fspath(path)}: not an n-gram model that KenLM reads: {error}") from error
-    # KenLM does not report what a model lacks, but gives it the same score as the blank, which no text contains.
+        raise ValueError(f"{os.fspath(path)}: not an n-gram model that KenLM can read: {error}") from error
+    # KenLM does not report missing labels, but gives them the same score as the blank, which is in no text.
     state = model.start(True)
     unknown = model.score(state, BLANK_LABEL)[1]
     labels = range(len(SPECIAL_TOKENS), len(vocabulary))
     missing = [vocabulary.tokens[label] for label in labels if model.score(state, label)[1] == unknown]
     if languages := [token for token in missing if len(token) > 1]:
         raise ValueError(
-            f"{os.fspath(path)}: the n-gram model does not know {', '.join(languages)}, so these languages would never "
-            "be recognized. Train it on lines of all languages such as '[ces] d e n'; `write_lm_text` writes them."
+            f"{os.fspath(path)}: the n-gram model lacks {', '.join(languages)}, so these languages would never "
+            "be recognized. Train it on lines of all languages, such as '[ces] d e n'; `write_lm_text` writes them."
         )
     if missing:
         logger.warning(
-            "%s: the n-gram model does not know these characters, which are therefore improbable: %s",
+            "%s: the n-gram model lacks these characters, which makes them improbable: %s",
             os.fspath(path),
             " ".join(missing),
         )

@@ -1,7 +1,7 @@
-"""Decoding: a model and a manifest -> the recognized text and the loss of each utterance.
+"""Runs a model over a manifest: returns the recognized text and the loss of each utterance.
 
-Batches hold utterances of similar length, longest first; results come in the order of the manifest. With several ranks,
-each decodes a share, and all get all results.
+Batches hold utterances of similar length, longest first; results have the order of the manifest. With several ranks,
+each decodes a part, and all receive all results.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ LanguageAndText: TypeAlias = tuple[str | None, str]
 
 class DecodingResult(NamedTuple):
     losses: npt.NDArray[np.float64]
-    """(n,) CTC losses: infinite where the transcript does not fit or the audio cannot be read, NaN where the model has
+    """(n,) CTC losses: infinite if the transcript does not fit or the audio cannot be read, NaN if the model has
     diverged."""
     predictions: list[Prediction]
-    """Reference and recognized text, which is empty where the audio cannot be read."""
+    """Reference and recognized text, which is empty if the audio cannot be read."""
     skipped: list[str]
     """The error of each audio file that could not be read."""
 
@@ -51,7 +51,7 @@ def decode(
     """Runs the model over all utterances, in evaluation mode.
 
     Args:
-        forward: the model as wrapped for devices, precision and cached features; by default the model itself.
+        forward: the model, wrapped for devices, precision or cached features; by default the model itself.
         dataset: the inputs, in the order of the manifest; by default the audio of the manifest.
         beam: beam search; by default greedy decoding.
         batch_duration: seconds of padded audio per batch.
@@ -89,7 +89,7 @@ def decode(
 def best_texts(
     output: RecognizerOutput, vocabulary: Vocabulary, beam: BeamSearch | None = None
 ) -> list[LanguageAndText]:
-    """Language and text of each utterance, by beam search or, without one, from the best label of each frame."""
+    """Language and text of each utterance, by beam search or greedy decoding."""
     num_frames = output.num_frames.tolist()
     if beam is None:
         best_labels = output.logits.argmax(-1).tolist()

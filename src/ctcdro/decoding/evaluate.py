@@ -1,4 +1,4 @@
-"""The model of a run and a split -> predictions and scores in the run folder.
+"""Decodes a split with the model of a run, and writes predictions and scores to the run folder.
 
 evaluate("run", "test")                  writes predictions/test.jsonl and scores/test.json
 evaluate("run", "test", beam=search)     writes predictions/test-beam.jsonl and scores/test-beam.json
@@ -57,8 +57,8 @@ def evaluate(
         split: name of a manifest in the dataset.
         dataset: folder of the dataset; by default that of the run's configuration. Results on another dataset have its
             name in their file names.
-        beam: beam search with the vocabulary of the run; by default greedy decoding. Its results do not replace those
-            of greedy decoding, but those of an earlier beam search.
+        beam: beam search with the vocabulary of the run; by default greedy decoding. Results of beam search have their
+            own files, which replace those of an earlier beam search.
         batch_duration: seconds of padded audio per batch.
         on_bad_audio: "skip" skips audio that cannot be read, which then counts as an empty transcript.
 
@@ -92,7 +92,7 @@ def evaluate(
     )
     if decoded.skipped:
         logger.warning(
-            "%d of %d utterances could not be read and count as empty transcripts. The first: %s",
+            "%d of %d utterances could not be read and are scored as empty transcripts. The first: %s",
             *(len(decoded.skipped), len(manifest), decoded.skipped[0]),
         )
     about = {"skipped": len(decoded.skipped)} | ({} if beam is None else {"beam_search": beam.settings})
@@ -105,14 +105,12 @@ def _find_manifest(dataset: Path, split: str) -> Path:
     path = dataset / f"{split}.jsonl"
     if not path.is_file():
         splits = sorted(path.stem for path in dataset.glob("*.jsonl") if path.stem != "dropped")
-        raise ValueError(
-            f"{path}: no such file (current folder: {Path.cwd()}); expected the manifest of split {split!r}. "
-            + (
-                f"Splits of this dataset: {', '.join(splits)}."
-                if splits
-                else "If the dataset is elsewhere, specify its folder with --dataset (`dataset` in Python)."
-            )
+        remedy = (
+            f"Choose another --split; this dataset has {', '.join(splits)}."
+            if splits
+            else "If the dataset has moved, pass its folder with --dataset (`dataset` in Python)."
         )
+        raise ValueError(f"{path} does not exist. {remedy}")
     return path
 
 
@@ -120,7 +118,7 @@ def _write(
     folder: RunFolder, name: ResultName, predictions: list[Prediction], scores: Scores, about: dict[str, Any]
 ) -> EvaluationResult:
     result = EvaluationResult(scores, folder.predictions(str(name)), folder.scores(str(name)))
-    with lock_folder(folder.path, wait=True):  # scores and predictions match, even if several processes evaluate
+    with lock_folder(folder.path, wait=True):  # keeps scores and predictions consistent if several processes evaluate
         for path in (result.predictions_path, result.scores_path):
             path.parent.mkdir(exist_ok=True)
             remove_leftovers(path.parent)

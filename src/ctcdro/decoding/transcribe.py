@@ -1,4 +1,4 @@
-"""Audio files -> language and text, with a trained model.
+"""Transcribes audio files with a trained model.
 
 for transcript in transcribe("run/model", ["a.wav", "b.mp3"]):
     print(transcript.path, transcript.language, transcript.text)
@@ -37,7 +37,7 @@ def transcribe(
     *,
     on_error: Callable[[AudioError], None] | None = None,
 ) -> Iterator[FileTranscript]:
-    """Transcribes files one at a time; greedily, unless a beam search is given.
+    """Transcribes files one at a time, with greedy decoding unless a beam search is given.
 
     Args:
         on_error: called with the error of a file that cannot be transcribed, which is then skipped. By default the
@@ -57,11 +57,11 @@ def transcribe(
 
 
 def load_for_decoding(model_folder: PathLike, beam: BeamSearch | None) -> tuple[Recognizer, Vocabulary]:
-    """Loads a model to the GPU, if there is one, and checks that a beam search has its vocabulary."""
+    """Loads a model, to the GPU if there is one, and checks that the beam search has the same vocabulary."""
     model, vocabulary = load(model_folder)
     if beam is not None and beam.vocabulary != vocabulary:
         raise ValueError(
-            f"`beam` has other labels, {beam.vocabulary!r}, than the model, {vocabulary!r}. Create it with "
+            f"`beam` has other labels ({beam.vocabulary!r}) than the model ({vocabulary!r}). Create it with "
             f"`Vocabulary.load` from {model_folder}/vocab.json."
         )
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), vocabulary

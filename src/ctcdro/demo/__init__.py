@@ -1,1 +1,1 @@
-"""The demonstration: synthetic speech, a sweep over three objectives, a table and a page."""
+"""The demo: synthetic speech, a sweep over three objectives, a table and a report."""

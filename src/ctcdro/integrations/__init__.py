@@ -1,4 +1,4 @@
-"""The robust objectives and the length-matched batches in other toolkits, one file or folder each.
+"""Objectives and length-matched batches for other toolkits, one file or folder per toolkit.
 
 Each needs only its toolkit and the lower folders of the package, which never import an integration.
 """

@@ -1,11 +1,11 @@
-"""Lightning 2: the criterion in your module, the batches in a loader that resumes, and a callback.
+"""Lightning 2: the criterion in your module, a loader that can resume, and a callback.
 
     sampler = ctcdro.LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
     loader = ResumableLoader(DataLoader(corpus, batch_sampler=sampler, collate_fn=collate))
     lightning.Trainer(callbacks=[CTCDROCallback()]).fit(module, loader)
 
-The criterion is a part of the module: Lightning saves its weights, moves them, and keeps them fixed in validation. The
-batches are those of the sampler, which Lightning does not shard again. A checkpoint at any batch resumes with the next
+The criterion is part of the module: Lightning saves its weights, moves them, and keeps them fixed in validation.
+Batches come from the sampler, and Lightning does not shard them again. A checkpoint at any batch resumes with the next
 one, without loading finished ones, and with the same random numbers for dropout and SpecAugment.
 
 Works with `import lightning` and with `import pytorch_lightning`.
@@ -41,15 +41,15 @@ def _of_loader(name: str) -> property:
 
 
 class ResumableLoader:
-    """Wraps a `DataLoader` with a sampler of ctcdro, so that Lightning neither shards nor starts it too early.
+    """Wraps a `DataLoader` with a ctcdro sampler, so that Lightning neither shards it nor starts it too early.
 
     Lightning adds a `DistributedSampler` to every `DataLoader`, and requests its first batches before it sets the
-    epoch. This class is not a `DataLoader`, and plans and loads nothing before the first batch is requested. A loader
-    without a generator gets one, so that a restart does not change the dropout of later batches.
+    epoch. This class is not a `DataLoader`, and does nothing before the first batch is requested. A loader without a
+    generator gets one, so that resuming does not change the dropout of later batches.
     """
 
     worker_init_fn = _of_loader("worker_init_fn")  # Lightning sets it, after `seed_everything(workers=True)`
-    _iterator = _of_loader("_iterator")  # through it Lightning ends persistent workers
+    _iterator = _of_loader("_iterator")  # Lightning uses it to end persistent workers
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
@@ -74,18 +74,19 @@ class ResumableLoader:
             yield batch
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the loop, however far ahead the workers are."""
+        """The position of the loop, which may be behind that of the workers."""
         num_taken = self.num_taken if self._epoch_of_taken == self.sampler.epoch else 0
         _, world_size = self.sampler.rank_and_world_size
         return {"sampler": self.sampler.state_dict(num_taken), "world_size": world_size}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        # Lightning counts the batches of one process, and with another number would stop too early or too late.
+        # Lightning counts the batches of one process; with another world size it would stop too early or too late.
         _, world_size = self.sampler.rank_and_world_size
         if state["world_size"] != world_size and 0 < state["sampler"]["position"] < self.sampler.num_batches:
             raise ValueError(
-                f"The checkpoint is in the middle of an epoch of {state['world_size']} process(es), but this run has "
-                f"{world_size}; batches would be missed. Resume with {state['world_size']}, or after an epoch."
+                f"The checkpoint was saved in the middle of an epoch with {state['world_size']} process(es), but this "
+                f"run has {world_size}; batches would be missed. Resume with {state['world_size']}, or from a "
+                "checkpoint at the end of an epoch."
             )
         self.sampler.load_state_dict(state["sampler"])
 
@@ -106,8 +107,8 @@ class CTCDROCallback(Callback):
         objectives = {path: part for path, part in pl_module.named_modules() if isinstance(part, Objective)}
         if not objectives:
             raise ValueError(
-                f"{type(pl_module).__name__} must have an objective of ctcdro as an attribute, such as "
-                "`self.criterion = CTCDROLoss(…)`; it has none. Otherwise checkpoints would not have its weights."
+                f"{type(pl_module).__name__} must have a ctcdro objective as an attribute, such as `self.criterion = "
+                "CTCDROLoss(…)`; it has none. Otherwise checkpoints would not contain the group weights."
             )
         is_only = len(objectives) == 1
         self._objectives = {"" if is_only else f"{path}/": objective for path, objective in objectives.items()}
@@ -116,7 +117,7 @@ class CTCDROCallback(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._loaders = _resumable_loaders(trainer)
-        # Lightning loads the states of loaders as well, but not after a call of `trainer.estimated_stepping_batches`.
+        # Lightning also loads the states of loaders, but not after `trainer.estimated_stepping_batches` was called.
         if self._to_load:
             for loader, state in zip(self._loaders, self._to_load["loaders"], strict=True):
                 loader.load_state_dict(state)
@@ -136,7 +137,7 @@ class CTCDROCallback(Callback):
         for loader in self._loaders:
             loader.num_done = loader.num_taken
         self._generators_after_batch = generator_state()
-        # Lightning drops values logged at other steps, after tens of milliseconds of work for a hundred groups.
+        # Lightning drops values logged at other steps, after spending tens of milliseconds for a hundred groups.
         if not trainer.log_every_n_steps or trainer.global_step % trainer.log_every_n_steps:
             return
         for prefix, objective in self._objectives.items():
@@ -145,13 +146,13 @@ class CTCDROCallback(Callback):
             pl_module.log_dict(weights, on_step=True, on_epoch=False, batch_size=1)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        # After a checkpoint before a validation, Lightning resumes with no validation or with a part of it. Restoring
-        # the generators keeps later batches the same.
+        # If a checkpoint was saved before a validation, Lightning resumes with no validation or only a part of it.
+        # Restoring the generators keeps later batches the same.
         if trainer.state.fn == "fit" and not trainer.sanity_checking and self._generators_after_batch is not None:
             set_generator_state(self._generators_after_batch)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        # Lightning does not count the batch either. `OnExceptionCheckpoint` runs later: checkpoint callbacks are last.
+        # Lightning does not count this batch either. `OnExceptionCheckpoint` runs later: checkpoint callbacks are last.
         for loader in self._loaders:
             loader.num_taken = loader.num_done
 
@@ -169,8 +170,8 @@ def _resumable_loaders(trainer: Trainer) -> list[ResumableLoader]:
     for loader in leaves:
         if isinstance(getattr(loader, "batch_sampler", None), PlannedBatchSampler):
             raise ValueError(
-                f"`train_dataloader` has a {type(loader).__name__} with {type(loader.batch_sampler).__name__}, which "
-                "Lightning cannot resume, and whose epoch it does not set; all epochs would have the same batches. "
+                f"`train_dataloader` contains a {type(loader).__name__} with {type(loader.batch_sampler).__name__}. "
+                "Lightning cannot resume it and does not set its epoch, so all epochs would have the same batches. "
                 "Wrap it: ctcdro.integrations.lightning.ResumableLoader(DataLoader(…))."
             )
     loaders = [loader for loader in leaves if isinstance(loader, ResumableLoader)]

@@ -1,8 +1,8 @@
-"""Random generators across a restart, for toolkits whose checkpoints do not hold them.
+"""Saves and restores random generators, for toolkits whose checkpoints do not contain them.
 
-Dropout draws from torch's global generator, SpecAugment in transformers from numpy's. A restart is exact only if both
-continue where they were, and if nothing else draws from them. A new iterator of a `DataLoader` does, for the seeds of
-its workers, unless the loader has its own generator.
+Dropout uses torch's global generator, SpecAugment in `transformers` uses numpy's. Resuming is exact only if both are
+restored and nothing else draws from them. A new iterator of a `DataLoader` does draw from torch's, for the seeds of its
+workers, unless the loader has its own generator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def generator_state() -> dict[str, Any]:
-    """State of the global generators of Python, numpy and torch, also of the current CUDA device, as plain values."""
+    """State of the global generators of Python, numpy, torch and the current CUDA device, as plain values."""
     of_numpy: Any = np.random.get_state()  # noqa: NPY002
     name, keys, *rest = of_numpy
     state = {
@@ -43,19 +43,19 @@ def set_generator_state(state: dict[str, Any]) -> None:
 
 
 def restore_generators(states: list[dict[str, Any]]) -> None:
-    """Sets the generators of this process, from the `generator_state` of all; another number of them is ignored."""
+    """Restores the generators of this process from the states of all; does nothing if the number has changed."""
     rank, world_size = rank_and_world_size()
     if len(states) == world_size:
         set_generator_state(states[rank])
     else:
         logger.warning(
-            f"The checkpoint has the random generators of {len(states)} process(es), but this run has {world_size}; "
-            "random numbers of dropout and augmentation will differ from those of an uninterrupted run."
+            f"The checkpoint contains the random generators of {len(states)} process(es), but this run has "
+            f"{world_size}; dropout and augmentation will differ from an uninterrupted run."
         )
 
 
 def seed_workers(loader: DataLoader, sampler: PlannedBatchSampler) -> None:
-    """Gives a loader its own generator, unless it has one, and seeds it by seed, epoch and rank for an iteration."""
+    """Gives a loader its own generator, unless it has one, and seeds it with seed, epoch and rank."""
     if loader.generator is None:
         loader.generator = EpochGenerator()
     if isinstance(loader.generator, EpochGenerator):
@@ -65,4 +65,4 @@ def seed_workers(loader: DataLoader, sampler: PlannedBatchSampler) -> None:
 
 
 class EpochGenerator(torch.Generator):
-    """Marks the generators of `seed_workers`, since those of users are not seeded."""
+    """Marks generators created by `seed_workers`; those of users are not reseeded."""

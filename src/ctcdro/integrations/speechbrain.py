@@ -1,8 +1,8 @@
-"""SpeechBrain: the robust loss in a `Brain`, length-matched batches in its loader, both in its checkpoints.
+"""SpeechBrain: the robust loss in a `Brain` and length-matched batches in its loader, both in its checkpoints.
 
-Only the training stage changes the weights. Loss, sampler and random generators are in every checkpoint of the brain;
-one saved in the middle of an epoch resumes exactly, also with dropout, and loads no audio of finished batches. On
-several processes only the sampler shards the batches, and all processes hold the same weights.
+Only the training stage changes the weights. Every checkpoint of the brain contains loss, sampler and random generators;
+one saved in the middle of an epoch resumes exactly, even with dropout, and loads no audio of finished batches. With
+several processes, only the sampler shards the batches, and all processes hold the same weights.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def group_names(dataset: DynamicItemDataset, group_key: str) -> list[str]:
 class RobustCTCLoss(torch.nn.Module):
     """The CTC losses of a batch, weighted by an objective.
 
-    The arguments are those of `speechbrain.nnet.losses.ctc_loss`, then the group of each utterance and the stage. In
-    stages other than training, the value is the plain sum of the losses, whatever the groups, and no weight changes. An
+    The arguments are those of `speechbrain.nnet.losses.ctc_loss`, plus the group of each utterance and the stage. In
+    stages other than training, the value is the unweighted sum of the losses, and the weights do not change. An
     utterance whose transcript does not fit into its frames is skipped, and counted in `stats()`.
 
     Args:
-        objective: `ctcdro.ctc_dro(…)` or another, with its `group_names`.
+        objective: `ctcdro.ctc_dro(…)` or another objective with `group_names`.
         normalization, num_language_tokens: as for `ctcdro.CTCDROLoss`.
     """
 
@@ -83,12 +83,12 @@ class RobustCTCLoss(torch.nn.Module):
         groups: Sequence[str],
         stage: Stage,
     ) -> Tensor:
-        """The number to minimize.
+        """Returns the number to minimize.
 
         Args:
-            log_probs: (B, T, C) log probabilities, for example from `log_softmax`.
+            log_probs: (B, T, C) log probabilities, such as the output of `log_softmax`.
             targets: (B, S) padded labels.
-            input_lens, target_lens: (B,) frames and labels of each utterance, relative to T and S.
+            input_lens, target_lens: (B,) frames and labels per utterance, relative to T and S.
             groups: (B,) the group name of each utterance, as in a `PaddedBatch`.
             stage: the argument of `compute_objectives`.
         """
@@ -96,17 +96,17 @@ class RobustCTCLoss(torch.nn.Module):
         num_frames = (input_lens * log_probs.shape[1]).round().int()
         log_probs = log_probs.transpose(0, 1)
         losses = ctc_losses(log_probs, targets, num_frames, num_labels, self.blank_index, self.normalization)
-        # Set here, because a brain does not switch the mode of a loss among its hparams.
+        # Set here, because a brain does not change the mode of modules in its hparams.
         self.objective.train(stage == Stage.TRAIN)
         return self.objective(losses, groups, (num_labels - self.num_language_tokens).clamp(min=0))
 
 
 @partial(checkpoints.register_checkpoint_hooks, save_on_main_only=False)
 class PlannedDataLoader(SaveableDataLoader):
-    """A `SaveableDataLoader` that saves the state of its batch sampler, a sampler of ctcdro, and all random generators.
+    """A `SaveableDataLoader` that saves the state of its ctcdro sampler and all random generators.
 
-    Its parent saves the number of batches, and skips as many when resuming. The sampler resumes there at no cost, with
-    any number of processes. A loader without a generator gets one, as in `generators`.
+    Its parent class saves the number of batches, and skips as many when it resumes. The sampler resumes at no cost,
+    with any number of processes. A loader without a generator gets one; see `random_state`.
     """
 
     def __iter__(self) -> Any:
@@ -124,7 +124,7 @@ class PlannedDataLoader(SaveableDataLoader):
     @checkpoints.mark_as_loader  # type: ignore[untyped-decorator]
     def _load(self, path: Path, end_of_epoch: bool) -> None:
         if self._speechbrain_iterator is not None:
-            return  # as its parent does: the best checkpoint is loaded to be evaluated
+            return  # like its parent class: the best checkpoint is loaded for evaluation
         state = json.loads(Path(path).read_text(encoding="utf-8"))
         if isinstance(state, dict):
             restore_generators(state["generators"])
@@ -132,16 +132,16 @@ class PlannedDataLoader(SaveableDataLoader):
                 self.batch_sampler.load_state_dict(state["sampler"])
         elif not end_of_epoch:
             raise ValueError(
-                f"{path} was saved by a loader with other batches, after {state} of them; batches would be missed or "
+                f"{path} was saved after {state} batches by a loader with other batches; batches would be missed or "
                 "repeated. Resume from a checkpoint at the end of an epoch."
             )
 
 
 class AtomicCheckpointer(Checkpointer):
-    """A `Checkpointer` whose checkpoints are complete or absent, whenever the process is killed.
+    """A `Checkpointer` whose checkpoints are complete or absent, even if the process is killed.
 
-    SpeechBrain writes file by file into the final folder, and would resume from a part of them. This class writes to a
-    folder that SpeechBrain does not recognize as a checkpoint, and renames it when it is complete.
+    SpeechBrain writes file by file into the final folder, and would resume from an incomplete one. This class writes to
+    a folder that SpeechBrain does not recognize as a checkpoint, and renames it when it is complete.
     """
 
     def save_checkpoint(self, *args: Any, **kwargs: Any) -> Checkpoint | None:
@@ -149,9 +149,9 @@ class AtomicCheckpointer(Checkpointer):
             for leftover in self.checkpoints_dir.glob(".CKPT+*"):  # from a process that was killed
                 shutil.rmtree(leftover)
         written = super().save_checkpoint(*args, **kwargs)
-        ddp_barrier()  # every process has written its part
+        ddp_barrier()  # wait until every process has written its part
         finished = None if written is None else self._finish(written)
-        ddp_barrier()  # every process finds the same checkpoints
+        ddp_barrier()  # so that every process finds the same checkpoints
         return finished
 
     def _finish(self, written: Checkpoint) -> Checkpoint:
@@ -182,14 +182,14 @@ def train_loader(
     duration_key: str = "duration",
     **loader_kwargs: Any,
 ) -> PlannedDataLoader:
-    """A loader of length-matched batches for `brain.fit`, instead of the training data.
+    """A loader of length-matched batches, to pass to `brain.fit` instead of the training data.
 
     Also registers the sampler for `set_epoch`, adds loader and loss to the checkpointer of the brain, and moves the
-    loss to its device. A brain uses a loader as it is, and does not shard its batches again.
+    loss to its device. A brain does not shard the batches of a loader again.
 
     Args:
         dataset: the training data, with group and duration in its annotation, so that no audio is read.
-        loss: its groups are those of the dataset.
+        loss: the loss, with the groups of the dataset.
         group_key, duration_key: keys of the annotation for the group name and the seconds of an utterance.
         batch_duration, exponent, seed: as for `ctcdro.LengthMatchedBatchSampler`.
         **loader_kwargs: options of `torch.utils.data.DataLoader`, such as `num_workers`, except those that would change
@@ -199,8 +199,8 @@ def train_loader(
     number_of = {name: number for number, name in enumerate(loss.objective.group_names or [])}
     if set(names) != set(number_of):
         raise ValueError(
-            f"`dataset` has the groups {', '.join(names)}, but `loss` {', '.join(number_of)}; weights would go to the "
-            "wrong groups, or never change. Create its objective with `group_names(dataset, group_key)`."
+            f"`dataset` has the groups {', '.join(names)}, but `loss` has {', '.join(number_of)}; weights would go to "
+            "the wrong groups, or never change. Create its objective with `group_names(dataset, group_key)`."
         )
     durations = _column(dataset, "duration_key", duration_key)
     groups = [number_of[name] for name in _column(dataset, "group_key", group_key)]
@@ -211,12 +211,12 @@ def train_loader(
     loss.to(brain.device)
     if brain.checkpointer is not None:
         brain.checkpointer.add_recoverable("ctcdro", loss)
-        brain.checkpointer.add_recoverable("dataloader-TRAIN", loader)  # the name that a brain gives to its own
+        brain.checkpointer.add_recoverable("dataloader-TRAIN", loader)  # the name that a brain uses for its loaders
     return loader
 
 
 def _column(dataset: DynamicItemDataset, argument: str, key: str) -> list[Any]:
-    """A value of the annotation for each utterance. Dynamic items are not used, because they might load audio."""
+    """Reads a key of the annotation of every utterance. Dynamic items are not used, because they might load audio."""
     for data_id in dataset.data_ids:
         if key not in dataset.data[data_id]:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Audio in, logits out: encoders, heads, the recognizer, saving, export, and cached features of frozen encoders.
+"""Models from audio to logits: encoders, heads, the recognizer, saving, export, cached features of frozen encoders.
 
-Start at `recognizer`.
+Start with `recognizer`.
 """

@@ -1,4 +1,4 @@
-"""Residual blocks of convolutions over time, which are fast on a CPU and never read padding."""
+"""Residual blocks of convolutions over time, which are fast on a CPU and ignore padding."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Blocks(nn.ModuleList):
         super().__init__(Block(width, kernel, expansion) for _ in range(number))
 
     def forward(self, hidden: Tensor, num_frames: Tensor) -> Tensor:
-        """(B, F, D) hidden frames, (B,) frames of each utterance -> (B, F, D)."""
+        """(B, F, D) hidden frames, (B,) frames per utterance -> (B, F, D)."""
         padding = None
         if int(num_frames.min()) < hidden.shape[1]:
             padding = ~real_frames(num_frames, hidden.shape[1], hidden.device)[:, :, None]

@@ -25,8 +25,8 @@ def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
     """Writes weights, tokenizer and feature extractor for `transformers`. LoRA is merged into the encoder.
 
     Raises:
-        ValueError: if `transformers` has no class for the model, or the folder is not empty. There is none for the
-            paper's head, for Whisper's encoder and for `mel-small`; use `Recognizer.save` and `load` for those.
+        ValueError: if the folder is not empty, or `transformers` has no class for the model. It has none for the
+            paper's head, Whisper's encoder and `mel-small`; use `Recognizer.save` and `load` for those.
     """
     encoder = model.encoder
     check_vocabulary(model, vocabulary)
@@ -36,8 +36,8 @@ def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
     if not isinstance(encoder, PretrainedEncoder) or ctc_class is None or not isinstance(model.head, LinearHead):
         supported = ", ".join(name for name, family in FAMILIES.items() if family.ctc_class)
         raise ValueError(
-            f"Cannot export: transformers has no CTC model with the encoder {model.settings.encoder} and the head "
-            f"{model.settings.head}, only with {supported} and the head linear. Use the run folder as it is, with "
+            f"Cannot export this model: `transformers` has no CTC model with encoder {model.settings.encoder} and head "
+            f"{model.settings.head}, only with encoders {supported} and head linear. Use the run folder instead, with "
             "`ctcdro transcribe` or `ctcdro.models.recognizer.load`."
         )
     with extra("train", "Exporting a recognizer"):
@@ -58,7 +58,7 @@ def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
 
 
 def merged_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
-    """The weights of the encoder, with those of LoRA added to them, under the names they had without LoRA."""
+    """The weights of the encoder with LoRA merged, under their names without LoRA."""
     weights = {
         name.replace(".base_layer.", "."): tensor
         for name, tensor in encoder.network.state_dict().items()

@@ -1,13 +1,13 @@
-"""The output of a frozen encoder for each utterance, computed once and kept on disk.
+"""The output of a frozen encoder for each utterance, computed once and cached on disk.
 
     cache = FeatureCache("features", recognizer)
     cache.fill(manifest)
     dataset = SpeechDataset(manifest, vocabulary, reader=FeatureReader(cache, manifest))
     model = FeatureRecognizer(recognizer)
 
-Guarantees: the features of an utterance are computed from that utterance alone, so they do not depend on the order of
-work. Files are written atomically: interrupted work can be resumed, and several runs can fill and use one folder at the
-same time. Another encoder, or changed audio, has other files.
+Guarantees: the features of an utterance are computed from that utterance alone, so they do not depend on batches. Files
+are written atomically: an interrupted run can be resumed, and several runs can fill and use one folder at the same
+time. Other encoders and changed audio have other file names.
 
     features/<digest of the encoder>/<two digits>/<digest of the utterance>.npy       (F, L, D) float32
 
@@ -48,7 +48,7 @@ class FeatureCache:
 
     def __init__(self, folder: PathLike, recognizer: Recognizer) -> None:
         if not recognizer.settings.freeze_encoder:
-            raise ValueError("`recognizer` must be built with `freeze_encoder`: features of a trained encoder change.")
+            raise ValueError("`recognizer` must be built with `freeze_encoder=True`: otherwise its features change.")
         self._recognizer = recognizer
         encoder = recognizer.encoder
         self.shape = (1 if recognizer.settings.head == "linear" else encoder.num_layers, encoder.width)
@@ -77,9 +77,9 @@ class FeatureCache:
         num_ranks: int = 1,
         track: Track = untracked,
     ) -> None:
-        """Computes the missing features; with several ranks, the share of this one."""
+        """Computes the missing features; with several ranks, those of this rank."""
         paths = [self.path(utterance) for utterance in manifest]
-        # Each rank has fixed positions: what is missing changes while the others write.
+        # Each rank has fixed positions, because the set of missing files changes while other ranks write.
         missing = [index for index in range(rank, len(paths), num_ranks) if not _is_whole(paths[index])]
         if not missing:
             return
@@ -88,7 +88,7 @@ class FeatureCache:
         device = next(self._recognizer.parameters()).device
         batches = load_batches(dataset, [[index] for index in missing], num_workers)
         with torch.inference_mode():
-            for batch in track(batches, "features of the frozen encoder", len(missing)):
+            for batch in track(batches, "computing features of the frozen encoder", len(missing)):
                 for index in batch.indices.tolist():
                     hidden, _ = self._recognizer.encode(batch.inputs.to(device), batch.lengths)
                     file = io.BytesIO()
@@ -113,7 +113,9 @@ class FeatureReader:
                 raise ValueError(f"shape {features.shape}, expected (frames, {self._shape[0]}, {self._shape[1]})")
             return features
         except FileNotFoundError as error:
-            raise AudioError(f"{self._audio_paths[index]}: no features in {Path(path).parents[1]}.") from error
+            raise AudioError(
+                f"{self._audio_paths[index]}: no cached features in {Path(path).parents[1]}. Has the audio changed?"
+            ) from error
         except (ValueError, EOFError) as error:
             raise AudioError(f"{path}: not the features of an utterance ({error}). Remove the file.") from error
 
@@ -132,20 +134,20 @@ class FeatureRecognizer(nn.Module):
 def speech_dataset(
     recognizer: Recognizer, cache: FeatureCache | None, manifest: Manifest, vocabulary: Vocabulary, **options: Any
 ) -> SpeechDataset:
-    """A dataset of inputs for a recognizer: the features of a cache or, without one, audio."""
+    """A dataset of inputs for a recognizer: cached features if there is a cache, otherwise audio."""
     reader = _audio_reader(recognizer, manifest) if cache is None else FeatureReader(cache, manifest)
     return SpeechDataset(manifest, vocabulary, reader=reader, **options)
 
 
 def _audio_reader(recognizer: Recognizer, manifest: Manifest) -> AudioReader:
-    """Reads audio of the durations that the encoder accepts."""
+    """An audio reader that accepts the durations that the encoder accepts."""
     encoder = recognizer.encoder
     longest = math.inf if encoder.max_samples is None else encoder.max_samples / SAMPLE_RATE
     return AudioReader(manifest, max(MIN_DURATION, encoder.min_samples / SAMPLE_RATE), longest)
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a file has the length in its header: a power failure can truncate files that are not flushed."""
+    """Whether a file has the size given in its header: a power failure can truncate files that were not flushed."""
     try:
         with open(path, "rb") as file:
             np.lib.format.read_magic(file)

@@ -1,4 +1,4 @@
-"""Heads, from hidden layers to scores of labels: one linear layer, the paper's Transformer, or convolutions.
+"""Heads that map hidden layers to label scores: one linear layer, the paper's Transformer, or convolutions.
 
 B utterances, F frames, L layers of width D, V labels.
 """
@@ -18,7 +18,7 @@ from .spec_augment import SpecAugment
 
 
 class LinearHead(nn.Module):
-    """One linear layer on the last hidden layer, the `lm_head` of `transformers`' CTC models."""
+    """One linear layer on the last hidden layer, like the `lm_head` of CTC models in `transformers`."""
 
     def __init__(self, width: int, num_labels: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class LinearHead(nn.Module):
 
 
 class LayerMix(nn.Module):
-    """A sum of hidden layers, weighted by a learned softmax that starts uniform; then, optionally, SpecAugment."""
+    """A sum of hidden layers with learned softmax weights, initially uniform; then, optionally, SpecAugment."""
 
     def __init__(self, num_layers: int, spec_augment: bool) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class LayerMix(nn.Module):
 class TransformerHead(nn.Module):
     """The head of the paper's experiments, as in ML-SUPERB 2.0.
 
-    A learned sum of all hidden layers; SpecAugment; minus the mean over the utterance; linear to 80; half as many
-    frames; two Transformer layers with pre-normalization; linear to the labels.
+    The steps are a learned sum of all hidden layers; SpecAugment; subtraction of the mean over the utterance; a linear
+    layer to 80 features; subsampling by 2; two Transformer layers with pre-normalization; a linear layer to the labels.
 
-    One strided convolution over time halves the frames. The authors' code has two convolutions over time and features,
-    which cost more than ten times as much as the rest of the head, and drop frames at the ends.
+    One strided convolution over time does the subsampling. The authors' code has two convolutions over time and
+    features, which cost more than ten times as much as the rest of the head, and drop frames at the ends.
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class TransformerHead(nn.Module):
 class ConvolutionHead(nn.Module):
     """A head for frozen encoders on a CPU: as small and fast as `mel-small`, on hidden layers instead of log-mel bins.
 
-    A learned sum of all hidden layers; SpecAugment; zero mean and unit variance over the utterance; then blocks of
-    convolutions. The number of frames stays the same.
+    The steps are a learned sum of all hidden layers; SpecAugment; normalization to zero mean and unit variance over the
+    utterance; blocks of convolutions. The number of frames stays the same.
     """
 
     def __init__(self, width: int, num_layers: int, num_labels: int, *, spec_augment: bool = True) -> None:
@@ -120,6 +120,6 @@ class ConvolutionHead(nn.Module):
 
 
 def _positions(size: int, width: int) -> Tensor:
-    """(size, width) sines and cosines of "Attention Is All You Need"."""
+    """(size, width) sinusoidal position embeddings ("Attention Is All You Need")."""
     angles = torch.arange(size)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
     return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)

@@ -1,8 +1,7 @@
-"""Front ends: raw audio -> the features that an encoder reads, in torch, for whole batches and on any device.
+"""Feature extraction in torch, for padded batches on any device.
 
 `normalized_audio`, `WhisperLogMel` and `KaldiFbank` match the feature extractors of `transformers`; `SmallLogMel` is
-that of `mel-small`. Padding changes nothing: the features of an utterance are the same alone and in a batch, and zero
-after its end.
+the front end of `mel-small`. The features of an utterance do not depend on padding, and are zero after its end.
 
 All windows are 25 ms long and 10 ms apart.
 """
@@ -36,7 +35,7 @@ def num_windows(num_samples: Tensor) -> Tensor:
 
 
 def mel_filters(num_bins: int, fft: int = FFT) -> Tensor:
-    """(fft // 2 + 1, num_bins) triangles that overlap by half, corners at equal steps of 2595 log10(1 + f / 700)."""
+    """(fft // 2 + 1, num_bins) half-overlapping triangles, equally spaced on the scale 2595 log10(1 + f / 700)."""
     first, last = (2595 * math.log10(1 + frequency / 700) for frequency in (LOWEST, HIGHEST))
     corners = 700 * (10 ** (torch.linspace(first, last, num_bins + 2, dtype=torch.float64) / 2595) - 1)
     frequency = torch.linspace(0, HIGHEST, fft // 2 + 1, dtype=torch.float64)[:, None]
@@ -96,8 +95,8 @@ class WhisperLogMel(LogMel):
         num_frames = self.num_frames(num_samples)
         size = int(num_frames.max())
         with torch.autocast(audio.device.type, enabled=False):
-            # The beginning is mirrored and the end is followed by silence. Two windows after the last frame still
-            # contain audio, and count for the loudest bin.
+            # Reflection padding at the start, silence at the end. Two windows after the last frame still contain audio
+            # and are included in the maximum over bins.
             audio = F.pad(audio.float()[:, None], (WINDOW // 2, 0), mode="reflect")[:, 0]
             audio = F.pad(audio, (0, WINDOW + (size + 1) * HOP - audio.shape[1]))
             spectrum = torch.stft(audio, WINDOW, HOP, window=self.window, center=False, return_complex=True)
@@ -108,8 +107,8 @@ class WhisperLogMel(LogMel):
 
 
 class KaldiFbank(LogMel):
-    """The filter bank of `SeamlessM4TFeatureExtractor`, which is Kaldi's: normalized, and two frames stacked to one
-    every 20 ms."""
+    """The filter bank of `SeamlessM4TFeatureExtractor`, which follows Kaldi: normalized, with pairs of frames stacked
+    to one frame every 20 ms."""
 
     stacked = 2
 

@@ -4,9 +4,9 @@
     output = model(batch.inputs, batch.lengths)
     losses = model.losses(output, batch.targets, batch.num_labels)  # (B,), for an objective
 
-Guarantees: the logits of an utterance do not depend on the rest of its batch; losses are computed in float32, whatever
-the precision of the model; `load` restores what `save` wrote, bit for bit, without network. Numbers of samples and
-frames may stay in host memory, and are returned there.
+Guarantees: the logits of an utterance do not depend on the rest of its batch; losses are computed in float32,
+regardless of the precision of the model; `load` restores a saved recognizer bit for bit, without network access.
+Numbers of samples and frames may stay in host memory, and are returned there.
 
 The encoder is a checkpoint of Hugging Face `transformers`, or `mel-small`, which is trained from scratch.
 """
@@ -41,14 +41,14 @@ Head: TypeAlias = Literal["transformer", "linear", "convolution"]
 
 class RecognizerOutput(NamedTuple):
     logits: Tensor
-    """(B, F, V) scores of labels; those after the end of an utterance have no meaning."""
+    """(B, F, V) scores of labels; undefined after the end of an utterance."""
     num_frames: Tensor
-    """(B,) frames of each utterance."""
+    """(B,) frames per utterance."""
 
 
 @dataclass(frozen=True)
 class RecognizerSettings:
-    """What a recognizer is built from, apart from its weights."""
+    """Everything that defines a recognizer, except its weights."""
 
     encoder: str
     """`mel-small`, or the name of the checkpoint."""
@@ -63,7 +63,7 @@ class RecognizerSettings:
 class Recognizer(nn.Module):
     """An encoder, (B, T) audio -> hidden layers, and a head, hidden layers -> (B, F, V) logits.
 
-    Made by `build` and `load`.
+    Create one with `build` or `load`.
     """
 
     def __init__(self, encoder: PretrainedEncoder | MelSmall, settings: RecognizerSettings) -> None:
@@ -82,11 +82,11 @@ class Recognizer(nn.Module):
         self.train()  # `from_pretrained` returns modules in evaluation mode, with dropout off
 
     def forward(self, audio: Tensor, num_samples: Tensor) -> RecognizerOutput:
-        """Logits of every frame.
+        """Returns the logits of every frame.
 
         Args:
             audio: (B, T) float32 at 16 kHz, zero after the end of each utterance.
-            num_samples: (B,) samples of each utterance.
+            num_samples: (B,) samples per utterance.
 
         Raises:
             ValueError: if an utterance is too short for one frame, or too long for the encoder.
@@ -94,7 +94,7 @@ class Recognizer(nn.Module):
         return self._output(*self._hidden_layers(audio, num_samples))
 
     def encode(self, audio: Tensor, num_samples: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, F, L, D) hidden layers that the head uses, and (B,) frames: what a frozen encoder computes only once."""
+        """(B, F, L, D) hidden layers that the head uses, and (B,) frames. Can be cached if the encoder is frozen."""
         hidden, num_frames = self._hidden_layers(audio, num_samples)
         return torch.stack(hidden, 2), num_frames
 
@@ -103,26 +103,26 @@ class Recognizer(nn.Module):
         return self._output(features.unbind(2), num_frames)
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
-        """Frames of the output for samples of the input, exactly."""
+        """Exact number of output frames for each number of input samples."""
         return self.head.num_frames(self.encoder.num_frames(num_samples))
 
     def losses(
         self, output: RecognizerOutput, targets: Tensor, num_labels: Tensor, normalization: Normalization = "none"
     ) -> Tensor:
-        """(B,) float32 CTC losses of (B, S) targets, infinite where a transcript does not fit."""
+        """(B,) float32 CTC losses of (B, S) targets, infinite if a transcript does not fit its frames."""
         with torch.autocast(output.logits.device.type, enabled=False):
             log_probs = output.logits.float().log_softmax(-1).transpose(0, 1)
             return ctc_losses(log_probs, targets, output.num_frames, num_labels, normalization=normalization)
 
     def train(self, mode: bool = True) -> Recognizer:
-        """Sets the mode; a frozen encoder stays in evaluation mode."""
+        """Sets training mode; a frozen encoder stays in evaluation mode."""
         super().train(mode)
         if self.settings.freeze_encoder:
             self.encoder.eval()
         return self
 
     def save(self, folder: PathLike, vocabulary: Vocabulary) -> None:
-        """Writes a folder for `load` atomically; it may replace an earlier recognizer, and nothing else."""
+        """Writes a folder for `load` atomically. It may replace an earlier recognizer, but no other folder."""
         check_vocabulary(self, vocabulary)
         config = {"settings": asdict(self.settings), "encoder": self.encoder.options}
         write_model_folder(folder, config, self.state_dict(), vocabulary)
@@ -140,18 +140,18 @@ class Recognizer(nn.Module):
     def _check_audio(self, audio: Tensor, num_samples: Tensor) -> None:
         if audio.ndim != 2 or num_samples.shape != audio.shape[:1] or not len(audio):
             raise ValueError(
-                "`audio` must have shape (utterances, samples), and `num_samples` one entry for each utterance; got "
+                "`audio` must have shape (utterances, samples), and `num_samples` one entry per utterance; got "
                 f"{tuple(audio.shape)} and {tuple(num_samples.shape)}."
             )
         name, least, most = self.settings.encoder, self.encoder.min_samples, self.encoder.max_samples
         shortest, longest = int(num_samples.min()), int(num_samples.max())
         if longest > audio.shape[1]:
-            raise ValueError(f"`num_samples` has {longest:,}, but `audio` only {audio.shape[1]:,} samples.")
+            raise ValueError(f"`num_samples` is {longest:,}, but `audio` has only {audio.shape[1]:,} samples.")
         if shortest < least:
-            raise ValueError(f"`num_samples` has {shortest:,}; {name} needs {least:,} for one frame. Skip such audio.")
+            raise ValueError(f"`num_samples` is {shortest:,}; {name} needs {least:,} for one frame. Skip such audio.")
         if most is not None and longest > most:
             raise ValueError(
-                f"`num_samples` has {longest:,} ({longest / SAMPLE_RATE:.1f} s); {name} accepts up to {most:,} "
+                f"`num_samples` is {longest:,} ({longest / SAMPLE_RATE:.1f} s); {name} accepts up to {most:,} "
                 f"({most / SAMPLE_RATE:g} s). Split or skip such audio."
             )
 
@@ -179,19 +179,19 @@ def build(
     """Builds a recognizer for training.
 
     Args:
-        encoder: `mel-small`, or a checkpoint of `transformers`: a folder, or a name on the hub.
+        encoder: `mel-small`, or a checkpoint of `transformers`: a folder, or a name on the Hugging Face Hub.
         vocabulary_size: number of labels, including the blank.
-        head: "transformer", the paper's and the default; "convolution", which is fast on a CPU; or "linear", the only
-            head for `mel-small` and its default.
-        freeze_encoder: whether to train the head alone.
+        head: "transformer" (the paper's, and the default), "convolution" (fast on a CPU), or "linear" (the default and
+            only head for `mel-small`).
+        freeze_encoder: whether to train only the head.
         lora: settings of LoRA, to train low-rank matrices instead of the encoder's weights; a `Lora` or its fields.
-        gradient_checkpointing: whether to save memory in the encoder, for a third more time.
-        spec_augment: whether the head augments features in training; the linear head never does.
-        seed: seed of the initial weights, which leaves torch's generator unchanged. By default, weights are drawn from
+        gradient_checkpointing: whether to save memory in the encoder, at the cost of a third more time.
+        spec_augment: whether the head applies SpecAugment in training; the linear head never does.
+        seed: seed of the initial weights; torch's generator is left unchanged. By default, weights are drawn from
             torch's generator.
 
     Raises:
-        ValueError: if arguments exclude each other, or the family of the checkpoint is unknown.
+        ValueError: if arguments are incompatible, or the family of the checkpoint is not supported.
 
     Example:
         >>> model = build("mel-small", vocabulary_size=40, seed=0)
@@ -207,13 +207,13 @@ def build(
         raise ValueError(f"`head` must be one of {', '.join(get_args(Head))}; got {head!r}.")
     if is_mel and (head != "linear" or freeze_encoder or lora is not None or gradient_checkpointing):
         raise ValueError(
-            f"`encoder`: {MEL_SMALL} is trained from scratch with a linear head; it supports no other `head`, and "
-            "neither `freeze_encoder` nor `lora` nor `gradient_checkpointing`."
+            f"`encoder`: {MEL_SMALL} is trained from scratch with a linear head. It does not support another `head`, "
+            "`freeze_encoder`, `lora` or `gradient_checkpointing`."
         )
     if freeze_encoder and lora is not None:
-        raise ValueError("`freeze_encoder` and `lora` exclude each other: LoRA keeps the encoder's own weights anyway.")
+        raise ValueError("`freeze_encoder` and `lora` are mutually exclusive: LoRA freezes the encoder itself.")
     if freeze_encoder and gradient_checkpointing:
-        raise ValueError("`gradient_checkpointing` has no use with `freeze_encoder`: there are no gradients.")
+        raise ValueError("`gradient_checkpointing` has no effect with `freeze_encoder`. Turn it off.")
     if isinstance(lora, Mapping):
         lora = Lora(**lora)
     spec_augment = spec_augment and head != "linear"
@@ -225,15 +225,15 @@ def build(
 
 
 def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
-    """Reads what `Recognizer.save` wrote; in evaluation mode, on the CPU. Errors name the file that is invalid."""
+    """Loads a folder written by `Recognizer.save`, in evaluation mode, on the CPU. Errors name the invalid file."""
     folder = Path(folder)
     config = read_model_config(folder)
     tensors = load_tensors(folder / WEIGHTS)
     with _seeded(0), limit_size(tensors):  # the random weights are overwritten
         try:
             model = _from_config(config)
-        except Exception as error:  # of any type: sizes may be of another type, negative, or too large for memory
-            raise ValueError(f"{folder / CONFIG}: no recognizer can be built from it: {error!r:.500}") from error
+        except Exception as error:  # any type: sizes may have another type, be negative, or exceed the memory
+            raise ValueError(f"{folder / CONFIG}: cannot build a recognizer from it: {error!r:.500}") from error
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
@@ -255,13 +255,13 @@ def check_vocabulary(model: Recognizer, vocabulary: Vocabulary, source: str = "`
     if len(vocabulary) != model.settings.vocabulary_size:
         raise ValueError(
             f"{source} {len(vocabulary)} labels, but the recognizer was built with `vocabulary_size` "
-            f"{model.settings.vocabulary_size}. Use the vocabulary that it was trained with."
+            f"{model.settings.vocabulary_size}. Use the vocabulary of its training."
         )
 
 
 @contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
-    """With a seed, draws from it on the CPU and restores torch's generator afterwards."""
+    """With a seed, seeds torch's CPU generator and restores it afterwards."""
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.default_generator.manual_seed(seed)

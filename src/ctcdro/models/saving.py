@@ -1,8 +1,8 @@
-"""The folder of a saved recognizer: configuration, weights and vocabulary, nothing pickled.
+"""The folder of a saved recognizer. It contains no pickled data.
 
-config.json          what the recognizer is built from
-model.safetensors    its weights
-vocab.json           its labels
+config.json          settings of the recognizer
+model.safetensors    weights
+vocab.json           labels
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocab.json"
 def write_model_folder(
     folder: PathLike, config: Mapping[str, Any], tensors: Mapping[str, Tensor], vocabulary: Vocabulary
 ) -> None:
-    """Writes a folder atomically. It may replace an earlier recognizer, and nothing else."""
+    """Writes a folder atomically. It may replace an earlier recognizer, but no other folder."""
     if not is_empty(folder):
         _check_replaceable(Path(folder))
     with atomic_folder(folder) as unfinished:
@@ -41,13 +41,13 @@ def write_model_folder(
 
 def _check_replaceable(folder: Path) -> None:
     if not (folder / CONFIG).exists():
-        raise ValueError(f"{folder}: not replaced, because it is neither a recognizer nor empty. Choose another name.")
+        raise ValueError(f"{folder} exists and is neither a recognizer nor empty. Choose another folder.")
     read_model_config(folder)
     visible = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     if others := visible - {CONFIG, WEIGHTS, VOCABULARY}:
         raise ValueError(
-            f"{folder}: not replaced, because it also has {', '.join(sorted(others)):.200}. Move these files, or "
-            "choose another folder."
+            f"{folder} exists and contains other files: {', '.join(sorted(others)):.200}. Move them, or choose another "
+            "folder."
         )
 
 
@@ -58,24 +58,24 @@ def read_model_config(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{path}: not the configuration of a recognizer: {error}") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise ValueError(f"{path}: not the configuration of a recognizer of this package (no format {FORMAT!r}).")
+        raise ValueError(f"{path}: not the configuration of a recognizer (expected the format {FORMAT!r}).")
     return config
 
 
 @contextmanager
 def limit_size(tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """Stops the construction of a model that is far larger than its weights, before it takes memory or time.
+    """Stops the construction of a model that is far larger than its weights, before it exhausts memory.
 
-    The limit is generous, because some parameters are created twice: those of LoRA, and of norms that are replaced.
+    The limit is generous, because some parameters are created twice: those of LoRA, and those of replaced norms.
     """
-    extra = 1_000  # for each parameter, which takes time even if it is empty
+    extra = 1_000  # per parameter, because even an empty one takes time
     remaining = 4 * sum(tensor.numel() + extra for tensor in tensors.values()) + 1_000_000
 
     def subtract(module: nn.Module, name: str, parameter: Tensor | None) -> None:
         nonlocal remaining
         remaining -= extra if parameter is None else parameter.numel() + extra
         if remaining < 0:
-            raise ValueError(f"it would be larger than its {WEIGHTS}")
+            raise ValueError(f"the model would be larger than {WEIGHTS}")
 
     handle = register_module_parameter_registration_hook(subtract)
     try:

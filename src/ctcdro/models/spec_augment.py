@@ -1,12 +1,11 @@
 """SpecAugment: time warping, time masks and frequency masks, in training only.
 
 The settings are those of the paper's experiments: a warp of up to 5 frames, 2 frequency masks of up to 27 features, 10
-time masks of up to 0.05 of the utterance each. Two details differ from the authors' code. The width of a time mask
-depends on its own utterance, not on the longest in the batch, so padding changes nothing. The warp interpolates
-linearly.
+time masks of up to 5 % of the utterance each. Two details differ from the authors' code. The width of a time mask
+depends on its utterance, not on the longest in the batch, so padding has no effect. The warp interpolates linearly.
 
-Random numbers come from torch's CPU generator on every device: masks are the same everywhere, and
-`torch.get_rng_state()` is enough to resume exactly.
+Random numbers come from torch's CPU generator, so masks are the same on every device, and `torch.get_rng_state()` is
+enough to resume exactly.
 
 Reference:
     Park et al., SpecAugment, 2019, https://arxiv.org/abs/1904.08779
@@ -37,7 +36,7 @@ class SpecAugment(nn.Module):
         self.time_mask_ratio = time_mask_ratio
 
     def forward(self, features: Tensor, num_frames: Tensor) -> Tensor:
-        """(B, F, D) features and (B,) frames of each -> features of the same shape."""
+        """(B, F, D) features, (B,) frames per utterance -> features of the same shape."""
         if not self.training:
             return features
         num_utterances, size, width = features.shape
@@ -52,7 +51,7 @@ class SpecAugment(nn.Module):
 
 
 def _spans(length: Tensor, most: Tensor | int, num_spans: int, size: int) -> Tensor:
-    """(B, size) True within random spans of 0 to `most` positions among the first `length` (B, 1)."""
+    """(B, size) mask of random spans of 0 to `most` positions among the first `length` (B, 1)."""
     width_drawn, start_drawn = torch.rand(2, len(length), num_spans)
     width = (width_drawn * (most + 1)).long()
     start = (start_drawn * (length - width + 1)).long()
@@ -61,8 +60,11 @@ def _spans(length: Tensor, most: Tensor | int, num_spans: int, size: int) -> Ten
 
 
 def _warp(length: Tensor, size: int, most: int) -> Tensor:
-    """(B, size) source position of each frame: one random frame moves by up to `most`, the ends stay, and the frames
-    between are stretched. Utterances that are too short are not warped."""
+    """(B, size) source position of each frame.
+
+    A random frame moves by up to `most` positions; the frames on either side are stretched. Utterances that are too
+    short are not warped.
+    """
     center_drawn, move_drawn = torch.rand(2, len(length), 1)
     last = (length - 1).float()
     room = last - 2 * most

@@ -1,4 +1,4 @@
-"""CTC losses, one per utterance: what the objectives weigh."""
+"""CTC losses, one per utterance: the input of the objectives."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ def ctc_losses(
     blank: int = 0,
     normalization: Normalization = "none",
 ) -> Tensor:
-    """The CTC loss of each utterance: infinite where the transcript does not fit into the frames, NaN where `log_probs`
-    is.
+    """Computes the CTC loss of each utterance.
 
-    `torch.nn.functional.ctc_loss` has two ways to treat an infinite loss. It reports infinity, with a gradient of NaN,
-    or it reports zero, with a gradient of zero. A robust objective needs infinity as the value and zero as the
-    gradient, which is what this function returns.
+    The loss is infinite if the transcript does not fit into the frames, and NaN if `log_probs` is NaN.
 
-    Lengths and labels are checked, because torch reads and writes out of bounds where they are wrong. Labels on a GPU
-    are checked there, without making the host wait.
+    `torch.nn.functional.ctc_loss` has two ways to treat an infinite loss. It returns infinity with a gradient of NaN,
+    or zero with a gradient of zero. A robust objective needs the value infinity with a gradient of zero, which this
+    function returns.
+
+    Lengths and labels are checked, because torch reads and writes out of bounds if they are wrong. Labels on a GPU are
+    checked there, without synchronizing with the host.
 
     Args:
-        log_probs: (T, N, C) log probabilities, as from `log_softmax`.
+        log_probs: (T, N, C) log probabilities, such as the output of `log_softmax`.
         targets: (N, S) padded labels, or all labels in one row. Padding may have any value.
-        input_lengths: (N,) frames of each utterance; keep them on the CPU, so that the host need not wait for the GPU.
-        target_lengths: (N,) labels of each utterance; likewise.
-        blank: the label that stands for no output.
-        normalization: divides each loss by the number of frames or labels of its utterance ("frame" and "label"; an
-            empty transcript counts as one label). The paper's appendix shows that neither replaces length-matched
+        input_lengths: (N,) frames per utterance. Keep them on the CPU: lengths on a GPU force a synchronization.
+        target_lengths: (N,) labels per utterance, on the CPU as well.
+        blank: the blank label.
+        normalization: "frame" or "label" divides each loss by the number of frames or labels of its utterance; an
+            empty transcript counts as one label. The paper's appendix shows that neither replaces length-matched
             batches.
 
     Returns:
@@ -66,7 +67,7 @@ def ctc_losses(
             f"`target_lengths` {len(target_lengths)}. Transpose `log_probs` if utterances come first."
         )
     if log_probs.dtype in (torch.float16, torch.bfloat16):
-        log_probs = log_probs.to(torch.float32)  # as autocast has it
+        log_probs = log_probs.to(torch.float32)  # like autocast
     if log_probs.shape[1] == 0:
         return log_probs.sum((0, 2))
     frames, labels = _as_list(input_lengths), _as_list(target_lengths)
@@ -87,7 +88,7 @@ def ctc_losses(
 
 
 def _as_list(lengths: Tensor | list[int]) -> Tensor | list[int]:
-    """Lengths as a list, or unchanged if they have no values yet; torch also needs them on the host."""
+    """Converts lengths to a list; traced and fake tensors stay tensors on the CPU, where torch needs them."""
     if not isinstance(lengths, Tensor):
         return list(lengths)
     lengths = lengths.cpu()

@@ -1,18 +1,18 @@
-"""Checks of what is given to a CTC loss: torch reads and writes out of bounds where lengths or labels are wrong."""
+"""Checks of the arguments of a CTC loss: torch reads and writes out of bounds if lengths or labels are wrong."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-# `log_softmax` in bfloat16 is off by at most 2 ** -8 of each log probability. A transcript is certain only if at most
-# three labels share each frame; after rounding, their probabilities sum to exp(0.0043) at most. So losses of log
-# probabilities stay above -0.0043 per frame.
+# In bfloat16, `log_softmax` has a relative error of at most 2 ** -8. A transcript has probability 1 only if at most
+# three labels share each frame; after rounding, their probabilities sum to at most exp(0.0043). So valid losses stay
+# above -0.0043 per frame.
 LOWEST_PER_FRAME = -0.01
 
 
 def check_labels_async(targets: Tensor, target_lengths: Tensor, num_labels: int, blank: int) -> None:
-    """Rejects wrong labels on their device. The host does not wait; a later operation raises the error.
+    """Rejects invalid labels on their device. The host does not wait; a later operation raises the error.
 
     Args:
         targets: (N, S) or (sum of `target_lengths`,)
@@ -25,7 +25,7 @@ def check_labels_async(targets: Tensor, target_lengths: Tensor, num_labels: int,
         lengths = target_lengths.to(targets.device, non_blocking=True)
         wrong &= torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]
     torch._assert_async(
-        ~wrong.any(), f"`targets` has the blank ({blank}), or a label that is not from 0 to {num_labels - 1}."
+        ~wrong.any(), f"`targets` contains the blank ({blank}) or a label outside 0 to {num_labels - 1}."
     )
 
 
@@ -45,7 +45,7 @@ def _why_wrong(label: int, num_labels: int, blank: int) -> str:
     if label == blank:
         return "which is the blank. Remove it, count only the labels before it in `target_lengths`, or change `blank`."
     if label < 0:
-        return "a label below 0. Count only real labels in `target_lengths`, not padding."
+        return "which is negative. Count only real labels in `target_lengths`, not padding."
     return (
         f"but `log_probs` has {num_labels} labels, from 0 to {num_labels - 1}. Does the tokenizer have a larger "
         "vocabulary than the model?"
@@ -58,18 +58,18 @@ def check_lengths(log_probs: Tensor, targets: Tensor, input_lengths: list[int], 
         if not 0 <= length <= num_frames:
             raise ValueError(
                 f"`input_lengths`: utterance {utterance} has {length} frames, but `log_probs` has {num_frames}. Count "
-                "frames after the subsampling of the model, not samples or input features."
+                "frames after the model's subsampling, not samples or input features."
             )
     if min(target_lengths) < 0:
-        raise ValueError(f"`target_lengths` must be zero or more; got {min(target_lengths)}.")
+        raise ValueError(f"`target_lengths` must not be negative; got {min(target_lengths)}.")
     if targets.ndim == 2 and max(target_lengths) > targets.shape[1]:
         raise ValueError(
             f"`target_lengths`: utterance {target_lengths.index(max(target_lengths))} has {max(target_lengths)} "
-            f"labels, but `targets` has room for {targets.shape[1]}."
+            f"labels, but `targets` has only {targets.shape[1]} columns."
         )
     if targets.ndim == 1 and sum(target_lengths) != len(targets):
         raise ValueError(
-            f"`target_lengths` must sum to the number of labels in `targets` if that is one row; got "
+            f"`target_lengths` must sum to the length of `targets`, which has one dimension; got "
             f"{sum(target_lengths)} and {len(targets)}. Padded labels need shape (utterances, labels)."
         )
 
@@ -79,5 +79,5 @@ def check_not_negative(losses: list[float], num_frames: int) -> None:
         if loss < LOWEST_PER_FRAME * num_frames:
             raise ValueError(
                 f"`log_probs` must be log probabilities, whose CTC losses are never negative; got a loss of {loss:g}. "
-                "These look like logits: apply `log_softmax(-1)`."
+                "These values look like logits: apply `log_softmax(-1)`."
             )

@@ -1,4 +1,4 @@
-"""CTC-DRO, Algorithm 2 of the paper, and its ablation without smoothing: a signal and a rule each."""
+"""CTC-DRO (Algorithm 2 of the paper) and its ablation without smoothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .pending_losses import weighted_sum
 from .signals import SIGNALS, SignalName
 from .weights import Rule, exponential_rule, not_negative, smoothed_rule
 
-# Once this many entries are pending per group, on average, a group without any is reported as absent.
+# Groups without a pending entry are reported once the others have this many on average.
 ABSENT_AFTER = 100
 
 
@@ -22,29 +22,31 @@ class CTCDROOptions(Shared, total=False):
     """Arguments that `ctc_dro`, `ctc_dro_unsmoothed` and `CTCDROLoss` share."""
 
     reduction: Reduction
-    """ "sum" is the paper's. "mean" divides the result by the number of losses that were not skipped, as the authors'
-    code does; the weights follow the sum in either case. With batches of unequal size these are two different
-    algorithms."""
+    """ "sum" (the paper) or "mean", which divides the result by the number of losses that were not skipped (the
+    authors' code). The weights follow the sum in either case. With batches of unequal size, the two differ in more
+    than a factor."""
     signal: SignalName
-    """What the weights compare: "loss_per_second", as in the paper, or "loss_per_character", which calls must then be
-    given the characters for. The gradient is the same."""
+    """Quantity that the weights compare: "loss_per_second" (the paper) or "loss_per_character", for which each call
+    needs the number of characters. The gradient is the same."""
     warmup_batches: int
-    """Batches, over all ranks, before the first update: weights stay even. While a model predicts only blanks, losses
-    show how much is said, not how hard it is."""
+    """Batches, over all ranks, during which the weights stay uniform. While a model predicts only blanks, losses
+    reflect transcript length rather than difficulty."""
 
 
 def ctc_dro(num_groups: int, *, step_size: float, smoothing: float, **options: Unpack[CTCDROOptions]) -> Objective:
     r"""CTC-DRO (Algorithm 2 of the paper).
 
-    For each batch: the sum of its losses joins the pending sums of its group; once every group has one, the weights are
-    updated with each group's mean (`ctcdro.smoothed_update`), and the pending sums are cleared; then the batch counts
-    with the new weights, :math:`|G| \sum_i q_{g(i)} \ell_i`. A batch may mix groups; the sum of each is one entry. Use
-    batches of one total duration (`ctcdro.LengthMatchedBatchSampler`); otherwise sums are not comparable.
+    For each batch, the sum of its losses is added to its group's pending sums. Once every group has at least one, the
+    weights are updated with the group means (`ctcdro.smoothed_update`), and the pending sums are cleared. The batch is
+    then weighted with the new weights: :math:`|G| \sum_i q_{g(i)} \ell_i`. In a batch with several groups, the sum of
+    each group is one entry.
+
+    Use batches of equal total duration (`ctcdro.LengthMatchedBatchSampler`); otherwise sums are not comparable.
 
     Args:
         num_groups: number of groups.
-        step_size: eta_q of the paper, which tries 1e-3 and 1e-4.
-        smoothing: alpha of the paper, which tries 0.1, 0.5 and 1.
+        step_size: eta_q in the paper, which tunes it over 1e-3 and 1e-4.
+        smoothing: alpha in the paper, which tunes it over 0.1, 0.5 and 1.
         **options: `reduction`, `signal`, `warmup_batches`, `group_names`, `process_group`; see `CTCDROOptions`.
 
     Example:
@@ -62,7 +64,7 @@ def ctc_dro(num_groups: int, *, step_size: float, smoothing: float, **options: U
 
 
 def ctc_dro_unsmoothed(num_groups: int, *, step_size: float, **options: Unpack[CTCDROOptions]) -> Objective:
-    """CTC-DRO without smoothing, the paper's ablation "- Smooth": `ctc_dro` with the weight update of `group_dro`.
+    """CTC-DRO without smoothing: `ctc_dro` with the weight update of `group_dro` (ablation "- Smooth" in the paper).
 
     Example:
         >>> objective = ctc_dro_unsmoothed(num_groups=2, step_size=1e-3)
@@ -74,10 +76,10 @@ def ctc_dro_unsmoothed(num_groups: int, *, step_size: float, **options: Unpack[C
 
 
 class CTCDRO(Objective):
-    max_entries = 1.0  # the sum over a group in a batch is one entry, of however many losses
+    max_entries = 1.0  # all losses of a group in one batch are summed into one entry
 
     num_batches: Tensor
-    """() batches of all ranks in training mode, counted if there is a warm-up."""
+    """() batches of all ranks in training mode; counted only if there is a warm-up."""
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class CTCDRO(Objective):
         if signal not in SIGNALS:
             raise ValueError(f"`signal` must be one of {', '.join(SIGNALS)}; got {signal!r}.")
         if not is_whole_number(warmup_batches) or warmup_batches < 0:
-            raise ValueError(f"`warmup_batches` must be a whole number, zero or more; got {warmup_batches!r}.")
+            raise ValueError(f"`warmup_batches` must be a non-negative integer; got {warmup_batches!r}.")
         settings = {**rule.keywords, "signal": signal, "warmup_batches": warmup_batches}
         super().__init__(num_groups, settings=settings, **shared)
         self.needs_characters = signal == "loss_per_character"
@@ -109,14 +111,14 @@ class CTCDRO(Objective):
         return weighted_sum(self.log_weights, losses, groups, factor=self.num_groups)
 
     def _update_on_device(self) -> None:
-        """Lines 11 to 20 of Algorithm 2. Both outcomes are computed, and one is chosen on the device."""
+        """Lines 11 to 20 of Algorithm 2. Both branches are computed; the device selects one."""
         is_complete, is_warm = self.pending[1].all(), self.num_batches >= self._warmup_batches
         updated = self._rule(self.log_weights, self._signal(self.pending))
         self.log_weights.copy_(updated.where(is_complete & is_warm, self.log_weights))
         self.pending.masked_fill_(is_complete | ~is_warm, 0.0)
 
     def _update_on_host(self) -> None:
-        """The same in host memory and in double precision, where an update that is not due costs nothing."""
+        """Like `_update_on_device`, but in host memory and double precision, and only if an update is due."""
         is_warm = not self._warmup_batches or int(self.num_batches) >= self._warmup_batches
         _, entries, _ = self.pending.tolist()
         if is_warm and 0.0 not in entries:
@@ -132,7 +134,7 @@ class CTCDRO(Objective):
             absent = [group for group, number in enumerate(entries) if number == 0]
             self._warn_once(
                 "absent",
-                f"Group weights have not changed for at least {max(entries):,.0f} batches, because none had a finite "
-                f"loss of these groups: {self._names(absent)}. An update needs every group. Check their data, sample "
+                f"Group weights have not changed for at least {max(entries):,.0f} batches, because these groups had no "
+                f"finite loss: {self._names(absent)}. An update needs every group. Check their data, sample "
                 "them more often, or create the objective without them.",
             )

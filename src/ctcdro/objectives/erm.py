@@ -10,7 +10,7 @@ from .objective import Objective, Reduction, Shared
 
 
 def erm(num_groups: int, *, reduction: Reduction = "sum", **shared: Unpack[Shared]) -> Objective:
-    """Empirical risk minimization: every loss counts the same. The baseline, to compare with `ctc_dro`.
+    """Empirical risk minimization, the baseline: all losses have the same weight.
 
     Args:
         num_groups: number of groups.

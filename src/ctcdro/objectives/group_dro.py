@@ -15,16 +15,16 @@ from .weights import exponential_rule, not_negative
 def group_dro(num_groups: int, *, step_size: float, **shared: Unpack[Shared]) -> Objective:
     r"""Group DRO (Algorithm 1 of the paper; Sagawa et al., 2020).
 
-    Every batch updates the weights with the mean loss :math:`L_g` of each group in it; the result is :math:`\sum_g q_g
-    L_g`, over the groups in the batch. Algorithm 1 as printed multiplies by :math:`q_g` once more in its last line,
-    which its authors do not do.
+    Every batch updates the weights with the mean loss :math:`L_g` of each group in it. The result is :math:`\sum_g q_g
+    L_g`, over the groups in the batch. The last line of Algorithm 1 as printed multiplies by :math:`q_g` once more;
+    Sagawa et al. do not, and neither does this function.
 
-    On several ranks the batches of all ranks count as one: the mean of what they return is what one process would
-    return.
+    With several ranks, the batches of all ranks form one batch: the mean of the ranks' results is the result of one
+    process with that batch.
 
     Args:
         num_groups: number of groups.
-        step_size: eta_q of the paper, which tries 1e-3 and 1e-4.
+        step_size: eta_q in the paper, which tunes it over 1e-3 and 1e-4.
         **shared: `group_names` and `process_group`; see `Shared`.
 
     Example:
@@ -46,5 +46,5 @@ class GroupDRO(Objective):
         sums, numbers = self.pending[0], self.pending[1].clamp(min=1)
         self.log_weights.copy_(self._rule(self.log_weights, sums / numbers))  # zero for a group not in the batch
         self.pending.zero_()
-        # Each rank has a part of every group, and gradients are averaged over ranks, not summed: hence their number.
+        # Gradients are averaged over ranks, not summed, so multiply by the number of ranks.
         return torch.dot((self._num_ranks() * self.weights / numbers)[groups].to(losses.dtype), losses)

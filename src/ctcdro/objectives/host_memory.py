@@ -1,4 +1,4 @@
-"""Which tensors the host can read without waiting for a device."""
+"""Detects tensors that the host can read without waiting for a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CTC-DRO in the place of `torch.nn.CTCLoss`."""
+"""CTC-DRO as a replacement for `torch.nn.CTCLoss`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from .objective import Groups
 
 
 class CTCDROLoss(nn.Module):
-    """CTC-DRO in the place of `torch.nn.CTCLoss`: the same arguments, and the group of each utterance.
+    """CTC-DRO as a replacement for `torch.nn.CTCLoss`: the same arguments, plus the group of each utterance.
 
     There is no `zero_infinity`: an utterance whose transcript does not fit into its frames is always skipped, and
-    counted in `num_skipped`. Call `eval()` before validation, as you do for the model; otherwise the weights change.
+    counted in `num_skipped`. Call `eval()` before validation, as you do for the model; otherwise validation batches
+    change the weights.
 
     Args:
         num_groups, step_size, smoothing: as for `ctc_dro`.
-        blank: the label that stands for no output.
+        blank: the blank label.
         normalization: as for `ctc_losses`.
-        num_language_tokens: labels of each transcript that are not characters, such as one token for its language.
-            With `signal="loss_per_character"`, they are not counted.
+        num_language_tokens: labels per transcript that are not characters, such as one language token.
+            `signal="loss_per_character"` does not count them.
         **options: `reduction`, `signal`, `warmup_batches`, `group_names`, `process_group`; see `CTCDROOptions`.
 
     Example:

@@ -1,16 +1,16 @@
-"""What all objectives share: checks, skipped losses, ranks, and a state to resume from.
+"""The base class of all objectives: checks, skipped losses, ranks, and a state to resume from.
 
 An objective is a module called as `objective(losses, groups)`, with losses of any kind, one per utterance, that returns
 one number to minimize. Guarantees:
 
 * `weights` is on the simplex and carries no gradient;
-* `state_dict()` holds everything that later updates depend on, as tensors only: a run restored at any batch continues
-  exactly;
+* `state_dict()` holds everything that later updates depend on, as tensors only: a run resumed at any batch is
+  identical to an uninterrupted one;
 * a loss of +inf, from a transcript that does not fit its frames, is skipped: it is excluded from the update, the value
   and the gradient, and counted in `num_skipped`;
-* a loss of NaN or -inf is returned, so that a diverged model never looks like a good one. It does not change the
-  weights, so a step that is skipped because of it leaves the objective intact, on every rank;
-* in evaluation mode the result is the plain sum without +inf, and the weights do not change;
+* a loss of NaN or -inf is returned, so a diverged model never looks like a good one. It does not change the weights,
+  on any rank, so training can skip such a step;
+* in evaluation mode the result is the unweighted sum without +inf, and the weights do not change;
 * with `torch.distributed`, losses are pooled over its ranks and all ranks hold the same weights, bit for bit. Ranks
   must therefore call the objective equally often in training mode; the samplers of `ctcdro.sampling` do;
 * the host never waits for the device.
@@ -44,10 +44,9 @@ class Shared(TypedDict, total=False):
     """Arguments that every objective takes."""
 
     group_names: Sequence[str] | None
-    """The name of each group, in the order of their numbers. A state that was saved for other groups is then
-    rejected."""
+    """Group names, ordered by group number. With names, a state that was saved for other groups is rejected."""
     process_group: torch.distributed.ProcessGroup | None
-    """The ranks of `torch.distributed` that see different data, over which losses are pooled; by default all."""
+    """The `torch.distributed` ranks that train on different data, over which losses are pooled. Default: all."""
 
 
 class Objective(nn.Module, ABC):
@@ -81,14 +80,14 @@ class Objective(nn.Module, ABC):
             )
         _check_groups(num_groups, group_names)
         if process_group is not None and torch.distributed.get_rank(process_group) < 0:
-            raise ValueError("`process_group` must include this rank; otherwise its losses would have no weights.")
+            raise ValueError("`process_group` does not include this rank. Pass a process group that includes it.")
         self.num_groups = num_groups = int(num_groups)
         self.settings = settings
         self.reduction = reduction
         self.group_names = None if group_names is None else list(group_names)
         self._process_group = process_group
         self._warned_of: set[str] = set()
-        # In float32 whatever the default type: half precision would round small steps away.
+        # float32 regardless of the default type: half precision would round small steps to zero.
         self.register_buffer("log_weights", torch.full((num_groups,), -math.log(num_groups), dtype=torch.float32))
         self.register_buffer("pending", torch.zeros(3, num_groups, dtype=torch.float32))
         self.register_buffer("num_skipped", torch.zeros(num_groups, dtype=torch.int64))
@@ -155,8 +154,8 @@ class Objective(nn.Module, ABC):
         if num_characters is None or len(num_characters) != batch_size:
             found = "none" if num_characters is None else f"{len(num_characters)} for {batch_size} losses"
             raise ValueError(
-                f"The weights of this objective follow the loss per character, which needs `num_characters`, one per "
-                f"utterance; got {found}. Call it as `objective(losses, groups, num_characters)`."
+                f"`num_characters` must have one entry per utterance, because the weights of this objective follow the "
+                f"loss per character; got {found}. Call it as `objective(losses, groups, num_characters)`."
             )
         return torch.as_tensor(num_characters)
 
@@ -169,14 +168,14 @@ class Objective(nn.Module, ABC):
             return numbers if numbers.numel() else numbers.to(torch.int64)
         if self.group_names is None:
             raise ValueError(
-                f"`groups` has names ({names[0]!r}, ...), but this objective has no group names. Create it with "
+                f"`groups` contains names ({names[0]!r}, ...), but this objective has no group names. Create it with "
                 "`group_names`, or pass group numbers."
             )
         number_of = {name: number for number, name in enumerate(self.group_names)}
         unknown = [name for name in groups if name not in number_of]
         if unknown and self.training:  # evaluation does not use groups
             raise ValueError(
-                f"`groups` has {unknown[0]!r}, which is not in `group_names`: {', '.join(self.group_names)}."
+                f"`groups` contains {unknown[0]!r}, which is not in `group_names`: {', '.join(self.group_names)}."
             )
         return torch.tensor([number_of.get(name, 0) for name in names])
 
@@ -187,7 +186,7 @@ class Objective(nn.Module, ABC):
             self._warn_once(
                 "all skipped",
                 f"Every loss of a batch is infinite{which}: no transcript fits its frames. The batch is skipped. Check "
-                "`input_lengths`, which count frames after subsampling, and `target_lengths`.",
+                "`target_lengths` and `input_lengths`, which counts frames after subsampling.",
             )
 
     def _warn_once(self, kind: str, message: str) -> None:
@@ -199,7 +198,7 @@ class Objective(nn.Module, ABC):
         return ", ".join(str(group) if self.group_names is None else self.group_names[group] for group in groups)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Objective:
-        # `model.half()` must not round the weights of a criterion that is part of the model; it still changes devices.
+        # `model.half()` must not round the weights of a criterion that is part of the model. `model.to(device)` works.
         return super()._apply(lambda tensor: fn(tensor) if tensor.is_meta else tensor.to(fn(tensor).device), recurse)
 
     def extra_repr(self) -> str:
@@ -215,32 +214,30 @@ class Objective(nn.Module, ABC):
 
 def _check_groups(num_groups: int, group_names: Sequence[str] | None) -> None:
     if not is_whole_number(num_groups) or num_groups < 1:
-        raise ValueError(f"`num_groups` must be a whole number, at least 1; got {num_groups!r}.")
+        raise ValueError(f"`num_groups` must be a positive integer; got {num_groups!r}.")
     if group_names is not None and not (
         len(group_names) == len(set(group_names)) == num_groups and all(isinstance(name, str) for name in group_names)
     ):
-        raise ValueError(
-            f"`group_names` must be {num_groups} different names, one for each group; got {list(group_names)}."
-        )
+        raise ValueError(f"`group_names` must be {num_groups} different names, one per group; got {list(group_names)}.")
 
 
 def _check_batch(losses: Tensor, groups: Tensor) -> None:
     if losses.ndim != 1 or losses.shape != groups.shape:
         raise ValueError(
-            "`losses` and `groups` must both have one entry for each utterance, shape (batch,); "
+            "`losses` and `groups` must both have one entry per utterance, shape (batch,); "
             f"got {tuple(losses.shape)} and {tuple(groups.shape)}."
         )
     if not losses.is_floating_point():
         raise ValueError(f"`losses` must be floating-point numbers; got {losses.dtype}.")
     if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
-        raise ValueError(f"`groups` must be whole numbers, the group of each utterance; got {groups.dtype}.")
+        raise ValueError(f"`groups` must be integers, the group number of each utterance; got {groups.dtype}.")
 
 
 def _reject_bad_state(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
     """Runs before a state is loaded, so that a rejected state leaves the objective unchanged."""
     assert isinstance(module, Objective)
     if f"{prefix}log_weights" not in state_dict:
-        return  # not ours to report: PyTorch lists missing keys
+        return  # PyTorch reports missing keys
     num_saved = len(state_dict[f"{prefix}log_weights"])
     saved = json.loads(bytes(state_dict.get(f"{prefix}_extra_state", torch.tensor([])).tolist()) or "null")
     both_named = saved is not None and module.group_names is not None
@@ -248,13 +245,13 @@ def _reject_bad_state(module: nn.Module, state_dict: dict[str, Any], prefix: str
         raise ValueError(
             f"`state_dict` holds the weights of {num_saved} groups{_in_brackets(saved)}, "
             f"but this objective has {module.num_groups}{_in_brackets(module.group_names)}; weights would go to the "
-            "wrong groups. Load it with the groups it was saved with, in that order."
+            "wrong groups. Create the objective with the saved groups, in the saved order."
         )
     for name in ("log_weights", "pending"):
         tensor = state_dict.get(f"{prefix}{name}")
         if type(tensor) is Tensor and not tensor.is_meta and not bool(tensor.isfinite().all()):
             raise ValueError(
-                f"`state_dict` has values in `{prefix}{name}` that are not finite: {tensor.tolist()!s:.200}. Load an "
+                f"`state_dict` has infinite or NaN values in `{prefix}{name}`: {tensor.tolist()!s:.200}. Load an "
                 "earlier checkpoint."
             )
 

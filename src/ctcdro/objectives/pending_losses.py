@@ -1,11 +1,11 @@
-"""The arithmetic of every batch: losses join the pending ones of their groups, and are weighted.
+"""The arithmetic of a batch: its losses are added to the pending ones of their groups, and weighted.
 
-Pending losses have been seen since the last update of the weights, and drive the next one. They are kept as three sums
+Pending losses are those since the last update of the weights. The next update uses them. They are stored as three sums
 per group, `pending` of shape (3, G):
 
-    losses        the sum of the finite losses
-    entries       how many losses, or batches, that sum has
-    characters    the characters of their transcripts, where the signal needs them
+    losses        sum of the finite losses
+    entries       number of losses, or batches, in that sum
+    characters    number of characters in their transcripts, if the signal needs it
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ def add_losses(
 ) -> Tensor:
     """Adds the finite losses of a batch to the pending sums of their groups, and counts those of +inf, in place.
 
-    In host memory, a Python loop over ten numbers costs less than a dozen tensor operations on them, which would show
-    next to a CTC loss (`benchmarks/loss_cost.py`). Elsewhere tensor operations keep the host from waiting.
+    In host memory, a Python loop over ten numbers is cheaper than a dozen tensor operations, whose cost would be
+    noticeable next to a CTC loss (`benchmarks/loss_cost.py`). On other devices, tensor operations avoid
+    synchronization with the host.
 
     Args:
         pending: (3, G)
@@ -40,7 +41,7 @@ def add_losses(
         max_entries: entries per group and batch. With 1, all losses of a group in a batch are one entry.
 
     Returns:
-        (B,) the losses, with zero, and no gradient, in place of +inf. NaN and -inf stay.
+        (B,) the losses, with +inf replaced by zero without gradient. NaN and -inf stay.
 
     Example:
         >>> pending, num_skipped = torch.zeros(3, 2), torch.zeros(2)
@@ -59,13 +60,13 @@ def add_losses(
 
 
 def weighted_sum(log_weights: Tensor, losses: Tensor, groups: Tensor, factor: float) -> Tensor:
-    """The sum over a batch of `factor` * weight of the group * loss (line 21 of Algorithm 2).
+    """Sums `factor` * group weight * loss over a batch (line 21 of Algorithm 2).
 
     Args:
         log_weights: (G,)
         losses: (B,)
         groups: (B,)
-        factor: the number of groups, in Algorithm 2.
+        factor: the number of groups in Algorithm 2.
 
     Example:
         >>> weighted_sum(torch.tensor([0.25, 0.75]).log(), torch.tensor([10.0, 20.0]), torch.tensor([1, 0]), factor=2)
@@ -108,7 +109,7 @@ def _add_in_python(
     numbers, values = groups.tolist(), losses.tolist()
     sums, entries, lengths = pending.tolist()
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(sums):
-        raise ValueError(f"`groups` must be numbers from 0 to {len(sums) - 1}; got {min(numbers)} to {max(numbers)}.")
+        raise ValueError(f"`groups` must be from 0 to {len(sums) - 1}; got {min(numbers)} to {max(numbers)}.")
     finite: dict[int, list[float]] = {}
     skipped: list[int] = []
     for loss, group in zip(values, numbers, strict=True):

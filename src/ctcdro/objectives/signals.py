@@ -1,4 +1,4 @@
-"""Signals: what the group weights compare, from the pending sums of `pending_losses.py`, as pure functions."""
+"""Signals, the quantities that the group weights compare: pure functions of the sums in `pending_losses.py`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ SignalName: TypeAlias = Literal["loss_per_second", "loss_per_character"]
 
 
 class Signal(Protocol):
-    """(3, G) pending sums -> (G,) what the rule compares. Groups without entries get NaN."""
+    """(3, G) pending sums -> (G,) signal. Groups without entries get NaN."""
 
     def __call__(self, pending: Tensor) -> Tensor: ...
 
 
 def loss_per_second(pending: Tensor) -> Tensor:
-    """The mean loss of a batch: the paper's signal. In batches of one total duration, it is a loss per second.
+    """The mean loss of a batch: the paper's signal. With batches of equal duration, it is proportional to the loss per
+    second.
 
     Example:
         >>> import torch
@@ -31,10 +32,10 @@ def loss_per_second(pending: Tensor) -> Tensor:
 def loss_per_character(pending: Tensor) -> Tensor:
     """The loss per character, times the mean number of characters in a batch.
 
-    Languages differ in characters per second. One with many has a high loss per second even where few characters are
-    wrong; one with few has a low loss per second where most are. The loss per character follows the error rate in both.
-    The factor, the same for all groups, keeps the meaning of step sizes: where all groups have the same number of
-    characters per batch, this is `loss_per_second`.
+    Languages differ in characters per second. A language with many has a high loss per second even if its error rate
+    is low; a language with few has a low loss per second even if its error rate is high. The loss per character
+    follows the error rate in both cases. The factor is the same for all groups, so step sizes keep their meaning: if
+    all groups have the same number of characters per batch, this is `loss_per_second`.
 
     Example:
         >>> import torch

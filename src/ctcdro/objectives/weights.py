@@ -1,13 +1,13 @@
-"""Rules: how group weights follow a signal, as pure functions.
+"""Update rules for the group weights: pure functions of the weights and a signal.
 
-A rule takes the logarithms of the weights and the signal of each group, and returns new logarithms. Logarithms keep
-every loss, however large, from overflowing.
+A rule takes the log weights and the signal of each group, and returns new log weights. In log space no loss can
+overflow, however large.
 
-The paper's symbols, as words:
+The paper's symbols and the names used here:
 
     q        weights      (G,), on the simplex
     eta_q    step_size    of the weights, not of the model
-    alpha    smoothing    0 or more; there are no magic values
+    alpha    smoothing    0 or more
     |G|      num_groups   written G in shapes
 """
 
@@ -21,13 +21,13 @@ from torch import Tensor
 
 from ..runtime.arguments import is_number
 
-# Signals and logarithms of weights stay within this bound, so that sums and products of them are finite. No useful run
-# comes near it.
+# Signals and log weights are clamped to this bound, so that their sums and products are finite. Normal training never
+# reaches it.
 BOUND = torch.finfo(torch.float32).max / 8
 
 
 class Rule(Protocol):
-    """(G,) logarithms of weights and (G,) signal -> (G,) logarithms of the new weights."""
+    """(G,) log weights and (G,) signal -> (G,) new log weights."""
 
     def __call__(self, log_weights: Tensor, signal: Tensor) -> Tensor: ...
 
@@ -37,16 +37,16 @@ def smoothed_update(weights: Tensor, losses: Tensor, *, step_size: float, smooth
 
     .. math:: q_g \leftarrow \frac{q_g \exp(\eta_q L_g / (q_g + \alpha))}{\sum_h q_h \exp(\eta_q L_h / (q_h + \alpha))}
 
-    A group that has much weight already moves less, so no group takes all of it. Where the closed form is positive for
-    every group, repeated steps with constant losses and a small step size lead to :math:`q_g + \alpha \propto L_g`;
-    elsewhere the weights of the groups with the smallest losses go to zero. With `smoothing` large and `step_size` in
+    The larger a group's weight, the smaller its step, so no group takes all the weight. Repeated steps with constant
+    losses and a small step size converge to :math:`q_g + \alpha \propto L_g` if this is positive for every group;
+    otherwise the weights of the groups with the smallest losses go to zero. For large `smoothing`, with `step_size` in
     proportion to it, this is `exponential_update`.
 
     Args:
         weights: (G,) on the simplex.
-        losses: (G,) one loss for each group.
-        step_size: eta_q of the paper, which tries 1e-3 and 1e-4.
-        smoothing: alpha of the paper, which tries 0.1, 0.5 and 1.
+        losses: (G,) one loss per group.
+        step_size: eta_q in the paper, which tunes it over 1e-3 and 1e-4.
+        smoothing: alpha in the paper, which tunes it over 0.1, 0.5 and 1.
 
     Returns:
         (G,) new weights, on the simplex.
@@ -74,21 +74,21 @@ def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> 
 
 
 def smoothed_rule(log_weights: Tensor, signal: Tensor, *, step_size: float, smoothing: float) -> Tensor:
-    """`smoothed_update`, in logarithms."""
-    # The smallest positive number matters only without smoothing, to a weight that has vanished.
+    """`smoothed_update` in log space."""
+    # The smallest positive number matters only without smoothing, for a weight that underflowed to zero.
     denominator = log_weights.exp() + max(smoothing, torch.finfo(torch.float32).tiny)
     return _normalize(log_weights + step_size * signal.clamp(-BOUND, BOUND) / denominator)
 
 
 def exponential_rule(log_weights: Tensor, signal: Tensor, *, step_size: float) -> Tensor:
-    """`exponential_update`, in logarithms."""
+    """`exponential_update` in log space."""
     return _normalize(log_weights + step_size * signal.clamp(-BOUND, BOUND))
 
 
 def not_negative(name: str, value: float) -> float:
-    """The value of a setting as a float; raises unless it is a finite number, zero or more."""
+    """Converts the value of a setting to a float; rejects anything but finite, non-negative numbers."""
     if not (is_number(value) and math.isfinite(value) and value >= 0):
-        raise ValueError(f"`{name}` must be a finite number, zero or more; got {value!r}.")
+        raise ValueError(f"`{name}` must be a finite, non-negative number; got {value!r}.")
     return float(value)
 
 

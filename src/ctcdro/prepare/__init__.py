@@ -1,1 +1,1 @@
-"""Corpora -> datasets: one reader per corpus layout, checks, and manifests with statistics."""
+"""Converts corpora to datasets: one reader per corpus layout, and manifests with statistics."""

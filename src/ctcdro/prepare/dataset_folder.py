@@ -1,10 +1,10 @@
-"""Dataset folders: manifests, dropped entries, and how the dataset was made.
+"""Dataset folders: manifests, dropped entries, and the options of the preparation.
 
-    train.jsonl, dev.jsonl, test.jsonl   the manifests
-    dropped.jsonl                        entries that were dropped, their place in the corpus, and the reason
+    train.jsonl, dev.jsonl, test.jsonl   manifests
+    dropped.jsonl                        dropped entries, with their position in the corpus and the reason
     dataset.json                         reader and options
 
-All files are replaced together, after everything was read; after an error, an earlier dataset is unchanged.
+All files are replaced together at the end. After an error, an existing dataset is unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_DROPPED_KEPT = 1000
 
 
 class DatasetWriter:
-    """Writes the files of a dataset, and counts their content."""
+    """Writes the files of a dataset and collects statistics."""
 
     def __init__(self, folder: Path, dropped: IO[str], manifests: Mapping[str, IO[str]]) -> None:
         self.sizes = {split: LanguageSizes() for split in SPLITS}
@@ -55,7 +55,7 @@ class DatasetWriter:
 
 @contextmanager
 def replace_dataset(folder: Path, about: Mapping[str, Any]) -> Iterator[DatasetWriter]:
-    """Opens a dataset to write, which replaces the existing one when the block ends without an error.
+    """Opens a dataset for writing. It replaces the existing one when the block ends without an error.
 
     Splits without utterances have no manifest. The caller must hold the folder's lock.
     """
@@ -83,20 +83,22 @@ def write_dataset(out: PathLike, about: Mapping[str, Any], manifests: Mapping[st
 
 
 def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: bool = False) -> None:
-    """Checks that a folder has no dataset, or one made with the same reader and options."""
+    """Rejects a folder that contains a dataset made with another reader or other options."""
     folder = Path(out)
     manifests = [path for path in _manifest_paths(folder) if path.exists()]
     if not manifests or overwrite:
         return
     try:
         old, new = read_json(folder / "dataset.json"), json.loads(json.dumps(about))
-        differences = [f"{key} was {old.get(key)!r:.60}" for key in old | new if old.get(key) != new.get(key)]
+        differences = [
+            f"{key}: {old.get(key)!r:.60} → {new.get(key)!r:.60}" for key in old | new if old.get(key) != new.get(key)
+        ]
     except (OSError, ValueError, AttributeError):
         differences = ["dataset.json is missing or damaged"]
     if differences:
         raise ValueError(
-            f"{manifests[0]} already exists, and was made with other options ({'; '.join(differences)}). Choose "
-            f"another --out, or replace it with --overwrite."
+            f"{out} already contains a dataset built with other options ({'; '.join(differences)}). Choose another "
+            "--out, or replace it with --overwrite."
         )
 
 

@@ -1,4 +1,4 @@
-"""Entries of a corpus, as its reader returns them: utterances, and those that were dropped."""
+"""Entries of a corpus, as returned by its reader: utterances, and entries that were dropped."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SPLITS = ("train", "dev", "test")
 TOO_LONG = "too long"
 MISSING_CORPUS = "missing corpus"
 EXPECTED_REASONS = (TOO_LONG, MISSING_CORPUS)
-"""Reasons to drop an entry that the user asked for; all others are errors of the corpus."""
+"""Reasons that the user requested; all others are errors in the corpus."""
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusEntry:
-    """An utterance as a corpus lists it, before its audio is read."""
+    """An utterance as listed in a corpus, before its audio is read."""
 
     split: str
     audio: str
@@ -34,7 +34,7 @@ class CorpusEntry:
     duration: float | None = None
     """Seconds from `offset`; None for the rest of the file."""
     overshoot: float = TOLERANCE
-    """Seconds by which the utterance may end after the file; it is cut there."""
+    """Seconds by which the utterance may exceed the file; it is then cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Dropped:
 def entry_in_folder(
     folder: Path, file: str, *, split: str, lang: str, where: str, id: str, **fields: Any
 ) -> CorpusEntry | Dropped:
-    """An entry whose audio the corpus names relative to `folder`, which the name must not lead out of."""
+    """An entry whose audio path is relative to `folder` and must not point outside it."""
     if escapes_folder(file):
-        return Dropped(split, lang, where, "malformed line", f"{file!r:.60} leads out of {folder}", id)
+        return Dropped(split, lang, where, "malformed line", f"{file!r:.60} points outside {folder}", id)
     return CorpusEntry(split=split, audio=str(folder / file), lang=lang, where=where, id=id, **fields)

@@ -1,10 +1,10 @@
-"""Language codes of corpora -> ISO 639-3 codes, which the paper and ML-SUPERB use."""
+"""Converts the language codes of corpora to ISO 639-3, which the paper and ML-SUPERB use."""
 
 from __future__ import annotations
 
 from ..runtime.extras import extra
 
-# Written Chinese does not say which language is spoken; the region does.
+# The code of written Chinese does not identify the spoken language, but the region does.
 _SPOKEN = {"zh": "cmn", "zh-cn": "cmn", "zh-tw": "cmn", "zh-hk": "yue", "nan-tw": "nan", "no": "nob"}
 
 

@@ -1,9 +1,9 @@
-"""`prepare`: corpus entries -> a dataset folder, the same for all readers.
+"""`prepare` writes the entries of a corpus to a dataset folder, in the same way for all readers.
 
-A reader yields a `CorpusEntry` per utterance, and `Dropped` for a line that it cannot read. `prepare` reads the headers
-of the audio without decoding it, normalizes the text, applies a duration limit, and writes the folder described in
+A reader yields a `CorpusEntry` per utterance, and `Dropped` for a line that it cannot read. `prepare` reads audio
+headers without decoding, normalizes texts, applies a duration limit, and writes the folder described in
 `dataset_folder.py`. Utterances keep the order of the corpus and are written as they are read, so a corpus may have any
-size: memory holds the ids, and two numbers per utterance.
+size: only the ids and two numbers per utterance stay in memory.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .dataset_folder import DatasetWriter, refuse_other_dataset, replace_dataset
 from .entries import EXPECTED_REASONS, TOO_LONG, CorpusEntry, Dropped
 from .statistics import Statistics
 
-# Files whose length is kept in case other utterances are in them too: about 20 MB.
+# Lengths of files to keep in memory, for files with several utterances: about 20 MB.
 MAX_LENGTHS_KEPT = 2**16
 
 Length = float | AudioError
-"""Seconds of a file, or the reason why it cannot be read."""
+"""Seconds of a file, or the error if it cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,21 @@ def prepare(
     num_threads: int = 16,
     track: Track = untracked,
 ) -> PreparedDataset:
-    """Writes the dataset of a corpus.
+    """Converts a corpus to a dataset.
 
     Args:
-        out: the folder to write; it may hold a dataset made with the same `about`, or any with `overwrite`.
+        out: dataset folder. An existing dataset must have been built with the same `about`, unless `overwrite` is true.
         about: reader and options, which are written to `dataset.json`.
         text_norm: text normalization: `clean`, `paper` or `none`, see `ctcdro.speech.normalization`.
-        max_duration: seconds, by split; longer utterances are dropped. Other splits have no limit.
-        strict: whether to stop at the first problem, instead of dropping the entry. A long utterance is no problem.
-        overwrite: whether to replace a dataset that was made with other options.
-        num_threads: threads that read headers; more than there are cores help with slow disks and networks.
+        max_duration: maximum duration in seconds, by split; longer utterances are dropped. Other splits have no limit.
+        strict: whether to stop at the first problem instead of dropping the entry. Exceeding `max_duration` is not a
+            problem.
+        overwrite: whether to replace a dataset that was built with other options.
+        num_threads: threads that read headers; more threads than cores help with slow disks and networks.
 
     Raises:
-        ValueError: if an id has white space, if there are no training data, if another process is writing to `out`, or,
-            with `strict`, at the first problem.
+        ValueError: if there is no training data, if another process is writing to `out`, or, with `strict`, at the
+            first problem.
     """
     about = {**about, "text_norm": text_norm}
     length_of = lru_cache(MAX_LENGTHS_KEPT)(_read_length)
@@ -97,7 +98,7 @@ def prepare(
                 else:
                     writer.drop(result)
             if not writer.sizes["train"]:
-                raise ValueError(f"{out}: not written, because there are no training data. {_explain_empty(writer)}")
+                raise ValueError(f"{out}: nothing was written, because there is no training data. {_why_empty(writer)}")
     statistics = {split: sizes.statistics() for split, sizes in writer.sizes.items() if sizes}
     return PreparedDataset(Path(out), statistics, writer.num_dropped, writer.dropped)
 
@@ -106,7 +107,7 @@ def _read_length(path: str) -> Length:
     try:
         return header(path).duration
     except AudioError as error:
-        return AudioError(str(error))  # a new one, since the raised one keeps its stack frames alive
+        return AudioError(str(error))  # a new one, because the raised one keeps its stack frames alive
 
 
 def _accept_or_drop(
@@ -118,22 +119,24 @@ def _accept_or_drop(
     def drop(reason: str, detail: str) -> Dropped:
         return Dropped(entry.split, entry.lang, entry.where, reason, detail, entry.id)
 
-    key = _id_key(entry)
+    if entry.id is not None and entry.id.split() != [entry.id]:
+        return drop("unusable id", f"ids must not contain whitespace; got {entry.id!r:.60}")
+    key = None if entry.id is None else f"{entry.split} {entry.id}"
     if key in seen:
         return drop("duplicate id", f"{entry.id:.60} occurs twice in {entry.split}")
     if not can_be_language(entry.lang):
-        return drop("unusable language", f"codes must have no spaces or brackets; got {entry.lang!r:.60}")
+        return drop("unusable language", f"codes must not contain spaces or brackets; got {entry.lang!r:.60}")
     text = normalize(entry.text, text_norm)
     if not text:
         is_blank = not entry.text.strip()
-        detail = "no text" if is_blank else f"nothing is left of {entry.text!r:.60} with --text-norm {text_norm}"
+        detail = "no text" if is_blank else f"--text-norm {text_norm} removes all of {entry.text!r:.60}"
         return drop("empty transcript", detail)
     if isinstance(length, AudioError):
         return drop("unreadable audio" if os.path.exists(entry.audio) else "missing audio", str(length))
     duration = length - entry.offset if entry.duration is None else min(entry.duration, length - entry.offset)
     if duration <= 0 or (entry.duration is not None and entry.duration > duration + entry.overshoot):
         end = "" if entry.duration is None else f" to {entry.offset + entry.duration:g} s"
-        return drop("outside its audio", f"from {entry.offset:g} s{end}, but {entry.audio} has {length:g} s")
+        return drop("outside its audio", f"from {entry.offset:g} s{end}, but {entry.audio} is {length:g} s long")
     if duration > max_duration.get(entry.split, float("inf")):
         return drop(TOO_LONG, f"{duration:.2f} s, the limit is {max_duration[entry.split]:g} s")
     if key is not None:
@@ -141,20 +144,9 @@ def _accept_or_drop(
     return Utterance(entry.audio, duration, text, entry.lang, entry.id, entry.offset, entry.corpus, entry.speaker)
 
 
-def _id_key(entry: CorpusEntry) -> str | None:
-    if entry.id is None:
-        return None
-    if entry.id.split() != [entry.id]:
-        raise ValueError(
-            f"{entry.where}: utterance ids must have no white space, because result tables are split at it; got "
-            f"{entry.id!r:.60}. Rename it."
-        )
-    return f"{entry.split} {entry.id}"
-
-
-def _explain_empty(writer: DatasetWriter) -> str:
+def _why_empty(writer: DatasetWriter) -> str:
     if not writer.dropped:
-        return "The reader found none."
+        return "The reader found no utterances."
     first = writer.dropped[0]
     problem = f"{first.where}: {first.reason}: {first.detail:.500}"
     return f"{writer.num_dropped.total()} entries were dropped, the first at {problem}"

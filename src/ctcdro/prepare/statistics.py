@@ -1,4 +1,4 @@
-"""Contents of a dataset per language: the paper's table of datasets, and the typical duration of a text."""
+"""Statistics of a dataset per language, and the typical duration of a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..speech.utterance import Utterance
 
-# With fewer utterances, a single wrong one could distort the line of `Pace`.
+# With fewer utterances, a single wrong one could distort the fit of `Pace`.
 MIN_UTTERANCES_FOR_PACE = 20
 
 
@@ -45,10 +45,10 @@ class Statistics:
 
 
 class Pace(NamedTuple):
-    """The duration of texts in a language: `base` seconds, plus `per_character` for each character.
+    """The typical duration of a text in a language: `base` seconds, plus `per_character` seconds per character.
 
-    Short utterances have fewer characters per second than long ones, because of the silence around the speech, so a
-    single rate would not fit.
+    Short utterances have fewer characters per second than long ones, because of silence at both ends, so a single rate
+    would not fit.
     """
 
     base: float
@@ -56,10 +56,10 @@ class Pace(NamedTuple):
 
     @classmethod
     def fit(cls, num_characters: npt.ArrayLike, seconds: npt.ArrayLike) -> Pace | None:
-        """Tukey's resistant line: through the medians of the shortest and of the longest third of the texts.
+        """Fits Tukey's resistant line, through the medians of the shortest and of the longest third of the texts.
 
-        Wrong durations or texts do not affect it if they are fewer than one in six. With fewer than
-        `MIN_UTTERANCES_FOR_PACE` utterances with text, it is None.
+        It tolerates wrong durations or texts in up to one sixth of the utterances. Returns None for fewer than
+        `MIN_UTTERANCES_FOR_PACE` utterances with text.
         """
         x, y = np.asarray(num_characters, np.float64), np.asarray(seconds, np.float64)
         x, y = x[x > 0], y[x > 0]

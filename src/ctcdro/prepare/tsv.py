@@ -1,4 +1,4 @@
-"""Tables with tab-separated columns, one per split and language, as Common Voice and FLEURS have them."""
+"""Tab-separated tables, one per split and language, such as those of Common Voice and FLEURS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .language_codes import language_code
 
 
 class TableRow(NamedTuple):
-    """A row of a table, by column, and where it is."""
+    """A row of a table by column name, with its file and line."""
 
     split: str
     language: str
@@ -25,7 +25,7 @@ class TableRow(NamedTuple):
 def read_split_tables(
     root: PathLike, languages: Sequence[str] | None, columns: Sequence[str] | None = None
 ) -> Iterator[TableRow | Dropped]:
-    """Reads train.tsv, dev.tsv and test.tsv of each language folder; by default their first lines name the columns."""
+    """Reads train.tsv, dev.tsv and test.tsv of each language folder. By default the first line has the column names."""
     for language, folder in _language_folders(Path(root), languages):
         for split in SPLITS:
             yield from read_table(folder / f"{split}.tsv", split, language, columns)
@@ -57,9 +57,9 @@ def _language_folders(root: Path, languages: Sequence[str] | None) -> list[tuple
             result.append((language_code(folder.absolute().name), folder))
         except ValueError as error:
             if languages is None:
-                raise ValueError(f"{folder}: the folder must be named after its language: {error}") from error
+                raise ValueError(f"{folder}: the folder name must be a language code: {error}") from error
     if not result:
-        raise ValueError(f"{root}: no train.tsv in it or in a folder below it; expected one folder per language.")
+        raise ValueError(f"{root}: no train.tsv in this folder or one below it; expected one folder per language.")
     if languages is None:
         return result
     names = {name for language, folder in result for name in (language, folder.absolute().name)}

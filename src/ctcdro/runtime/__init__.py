@@ -1,1 +1,1 @@
-"""The process: optional dependencies, number types, ranks, threads, dead workers, progress, bfloat16 support."""
+"""The running process: optional dependencies, ranks, threads, dead workers, progress, bfloat16 support."""

@@ -1,4 +1,4 @@
-"""Which arguments count as numbers: Python's and numpy's do, `True` and `False` do not."""
+"""Type checks of numeric arguments: Python and numpy numbers pass, `True` and `False` do not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""bfloat16 on CPUs: tests in a child process whether matrix products run.
+"""bfloat16 on CPUs: a trial in a child process shows whether matrix products work.
 
-Some virtual machines advertise Intel AMX but do not allow programs to use it. oneDNN, which multiplies matrices for
-torch, then ends the process with "Illegal instruction", an error that Python cannot catch. A limit on its instruction
-set avoids AMX. oneDNN reads the limit when a process first uses it; importing torch does not count as use.
+Some virtual machines advertise Intel AMX but do not allow programs to use it. oneDNN, the matrix library of torch, then
+crashes the process with "Illegal instruction", which Python cannot catch. Limiting its instruction set avoids AMX.
+oneDNN reads the limit when a process first uses it; importing torch does not count as use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 VARIABLE = "CTCDRO_CPU_BFLOAT16"
-"""Environment variable that holds the answer. Child processes inherit it; set it to skip the trial."""
+"""Environment variable with the result of the trial. Child processes inherit it; set it to skip the trial."""
 
 ANSWERS = ("works", "without-amx", "fails")
 
@@ -23,10 +23,10 @@ TRIAL = (sys.executable, "-P", __file__)
 
 
 def prepare_cpu() -> bool:
-    """Makes bfloat16 usable on this CPU where possible, and returns whether it is.
+    """Enables bfloat16 on this CPU if possible, and returns whether it works.
 
     The first call runs the trial, which takes as long as importing torch. Call this before the process first uses
-    oneDNN: where bfloat16 works only without AMX, it sets `ONEDNN_MAX_CPU_ISA`, unless that is set already.
+    oneDNN: if bfloat16 works only without AMX, it sets `ONEDNN_MAX_CPU_ISA`, unless that is set already.
     """
     answer = os.environ.get(VARIABLE) or _find_answer()
     if answer not in ANSWERS:

@@ -1,4 +1,4 @@
-"""Optional dependencies: an import that fails names the extra to install."""
+"""Optional dependencies: the error of a failed import names the extra to install."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 
 class MissingExtraError(ImportError):
-    """A package of an extra cannot be imported; the cause is the original error."""
+    """A package of an extra cannot be imported. The cause is the original error."""
 
 
 @contextmanager
 def extra(name: str, user: str) -> Iterator[None]:
-    """Turns an `ImportError` in the block into one that names the extra, and its user, such as "Beam search".
+    """Converts an `ImportError` in the block into one that names the extra and what needs it, such as "Beam search".
 
-    Blocks nest: a command that imports a module names the command's own extra, not that of the module.
+    Blocks can be nested. The outermost block wins, so that a command names its own extra, not that of a module.
     """
     try:
         yield

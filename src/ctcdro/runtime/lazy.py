@@ -1,4 +1,4 @@
-"""Packages whose public names are imported when they are first used, so that importing the package costs nothing."""
+"""Lazy packages: their public names are imported on first use, so importing the package is cheap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Makes the `__getattr__` and `__dir__` of a package from the public names of each of its modules."""
+    """Creates the `__getattr__` and `__dir__` of a package from the public names of each of its modules."""
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def getattr_(name: str) -> Any:

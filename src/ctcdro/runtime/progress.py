@@ -1,4 +1,4 @@
-"""Progress of long work: the library reports it, and the caller decides how to show it."""
+"""Progress of long operations: the library reports it, and the caller decides how to show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which process of a distributed job this is."""
+"""The rank of this process in a distributed job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rank_and_world_size(process_group: ProcessGroup | None = None) -> tuple[int,
 
 
 def gather(items: list[Item]) -> list[Item]:
-    """The items of all ranks, which must all call it."""
+    """The items of all ranks. Every rank must call it."""
     import torch.distributed
 
     _, world_size = rank_and_world_size()
@@ -42,5 +42,5 @@ def gather(items: list[Item]) -> list[Item]:
 
 
 def is_first_process() -> bool:
-    """Whether this is the first process of a job, from the launcher's environment, before anything is initialized."""
+    """Whether this is the first process of a job, according to the environment that the launcher set."""
     return next((int(os.environ[name]) for name in RANK_VARIABLES if name in os.environ), 0) == 0

@@ -1,4 +1,4 @@
-"""One function on many files in parallel. Threads are enough: libsndfile releases the GIL while it reads."""
+"""Parallel calls of one function. Threads are enough: libsndfile releases the GIL while it reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TASKS_PER_THREAD = 4
 def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item], num_threads: int) -> Iterator[Result]:
     """Yields the results of all items, in order.
 
-    Items are read lazily, in the thread of the caller, and a bounded number is in flight. After an error or Ctrl-C no
+    Items are read lazily, in the caller's thread, and a bounded number is in flight. After an error or Ctrl-C no
     further item is started.
     """
     stopped = Event()

@@ -1,4 +1,4 @@
-"""Clear errors where torch reports a dead process in obscure ways."""
+"""Readable errors for dead DataLoader workers and lost ranks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 WORKER_GONE = (
-    "A process that reads audio has died; the system may have killed it to free memory. Files that were written are "
+    "A data-loading worker has died; the system may have killed it to free memory. Files that were written are "
     "intact. Run the same command again, with fewer workers (data.num_workers, --workers) if memory is short."
 )
 
@@ -18,9 +18,9 @@ RANK_GONE = (
 
 @contextmanager
 def explain_dead_processes() -> Iterator[None]:
-    """Turns torch's errors about dead processes into clear ones.
+    """Converts torch's errors about dead processes into readable ones.
 
-    torch reports a dead worker from a signal handler, so the error can come from any line of the program, also while
+    torch reports a dead worker from a signal handler, so any line of the program can raise the error, even while
     another error is handled. Wrap the whole program, not only the loader.
     """
     try:

@@ -40,7 +40,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         if (rank, world_size) != (None, None) and (ranks is None or not 0 <= ranks[0] < ranks[1]):
             raise ValueError(f"`rank` must be from 0 to `world_size` - 1; got rank={rank}, world_size={world_size}.")
         if not is_whole_number(options["seed"]) or options["seed"] < 0:
-            raise ValueError(f"`seed` must be a whole number, zero or more; got {options['seed']!r}.")
+            raise ValueError(f"`seed` must be a non-negative integer; got {options['seed']!r}.")
         self.epoch = 0
         self.seed = options["seed"] = int(options["seed"])
         self._data = data
@@ -92,7 +92,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         Setting the current epoch keeps the position of a loaded state, so a loop may call this before every epoch.
         """
         if not is_whole_number(epoch) or epoch < 0:
-            raise ValueError(f"`epoch` must be a whole number, zero or more; got {epoch!r}.")
+            raise ValueError(f"`epoch` must be a non-negative integer; got {epoch!r}.")
         self._has_finished = False
         if epoch != self.epoch:
             self.epoch = int(epoch)

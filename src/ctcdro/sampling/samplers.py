@@ -166,7 +166,7 @@ class FixedSizeBatchSampler(PlannedBatchSampler):
         self, data: Durations | Indices, batch_size: int, seed: int, rank: int | None, world_size: int | None
     ) -> None:
         if not is_whole_number(batch_size) or batch_size < 1:
-            raise ValueError(f"`batch_size` must be a whole number, at least 1 utterance; got {batch_size!r}.")
+            raise ValueError(f"`batch_size` must be a positive integer; got {batch_size!r}.")
         self.batch_size = int(batch_size)
         super().__init__((data,), {"batch_size": self.batch_size, "seed": seed}, rank, world_size)
 
@@ -246,7 +246,7 @@ def _check_durations(durations: Numbers) -> Durations:
     wrong = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
     if len(wrong):
         raise ValueError(
-            f"`durations` must be positive seconds; utterance {wrong[0]} has {array[wrong[0]]:g} "
+            f"`durations` must be positive numbers of seconds; utterance {wrong[0]} has {array[wrong[0]]:g} "
             f"({len(wrong)} such in all). Remove these utterances, or fix their durations."
         )
     return array
@@ -256,7 +256,7 @@ def _check_groups(groups: Numbers, num_utterances: int | None = None) -> Indices
     array = _as_array("groups", groups)
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
-            f"`groups` must be whole numbers, the group of each utterance; got {array.dtype}. "
+            f"`groups` must be integers, the group number of each utterance; got {array.dtype}. "
             "`Manifest.groups()` numbers names."
         )
     if num_utterances not in (None, len(array)):
@@ -275,5 +275,5 @@ def _check_groups(groups: Numbers, num_utterances: int | None = None) -> Indices
 def _as_array(name: str, values: Numbers) -> npt.NDArray:
     array = np.asarray(values)
     if array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"`{name}` must have one entry for each of one or more utterances; got shape {array.shape}.")
+        raise ValueError(f"`{name}` must have one entry per utterance, and at least one; got shape {array.shape}.")
     return array

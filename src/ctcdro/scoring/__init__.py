@@ -1,1 +1,1 @@
-"""Transcripts in, error rates out: edit counts, scoring profiles, scores per language, confidence intervals."""
+"""Error rates of transcripts: edit counts, scoring profiles, scores per language, confidence intervals."""

@@ -1,6 +1,6 @@
 """Differences between two systems on the same utterances, with confidence intervals and p-values.
 
-Systems are compared utterance by utterance, so that difficulty that both share cancels out.
+Systems are compared utterance by utterance, so that differences in difficulty between utterances cancel out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .intervals import CONFIDENCE, Interval, Uncertainty, candidates, directions
 from .scores import Counts
 
 AGREEMENT_LEVEL = 0.2
-"""Languages change by the same amount unless a test at this level rejects it."""
+"""Languages are taken to change by the same amount unless a test at this level rejects it."""
 _NUM_DRAWS = 2000
 
 
@@ -71,7 +71,7 @@ def compare(first: Counts, second: Counts) -> Uncertainty[Difference]:
 
 def _check_pair(first: Counts, second: Counts) -> None:
     if first.profile != second.profile:
-        raise ValueError(f"`second` must have the profile of `first`, {first.profile}; got {second.profile}.")
+        raise ValueError(f"`second` must have the scoring profile of `first`, {first.profile}; got {second.profile}.")
     ours, theirs = ([counts.languages[number] for number in counts.language] for counts in (first, second))
     if first.ids != second.ids or ours != theirs:
         raise ValueError("`second` must have the utterances of `first`, in the same order and languages.")
@@ -80,8 +80,8 @@ def _check_pair(first: Counts, second: Counts) -> None:
         if (different := np.flatnonzero(lengths[0] != lengths[1])).size:
             index = different[0]
             raise ValueError(
-                f"`second` must have the references of `first`: that of utterance {first.ids[index]!r} has "
-                f"{lengths[0][index]} {unit} in `first`, and {lengths[1][index]} in `second`."
+                f"`second` must have the references of `first`: the reference of utterance {first.ids[index]!r} has "
+                f"{lengths[0][index]} {unit} in `first` and {lengths[1][index]} in `second`."
             )
 
 
@@ -92,10 +92,10 @@ Limits = tuple[float, float, float]
 def _highest_difference(first: Estimate, second: Estimate, paired: Estimate, rate: str) -> Limits:
     """Limits and p-value of the highest rate of the second system minus that of the first.
 
-    It is a difference between the rate of one language and that of another, or of the same. If all candidates change
-    by the same amount, it does not matter which languages these are, and `_tied` computes the limits. Otherwise limits
-    cover all pairs of candidates (see `_over_pairs`), which errs on the safe side. Language accuracy always takes the
-    safe side: it has too few different values to show that candidates differ.
+    The two highest rates may belong to different languages. If all candidates change by the same amount, it does not
+    matter which languages these are, and `_tied` computes the limits. Otherwise the limits cover all pairs of
+    candidates (see `_over_pairs`), which is conservative. Language accuracy always uses the conservative limits: it has
+    too few distinct values to show that candidates differ.
     """
     possible = candidates(first) | candidates(second)
     if rate != "lid" and possible.sum() > 1 and _agree(paired[possible]):
@@ -104,7 +104,7 @@ def _highest_difference(first: Estimate, second: Estimate, paired: Estimate, rat
 
 
 def _agree(differences: Estimate) -> bool:
-    """Whether differences of languages are compatible with a single one: Cochran's test."""
+    """Whether the differences are compatible with one common value for all languages (Cochran's test)."""
     precision = 1 / differences.variance
     mean = (precision * differences.center).sum() / precision.sum()
     spread = (precision * (differences.center - mean) ** 2).sum()
@@ -112,10 +112,10 @@ def _agree(differences: Estimate) -> bool:
 
 
 def _tied(first: Estimate, second: Estimate, paired: Estimate, possible: npt.NDArray[np.bool_]) -> Limits:
-    """Limits if all candidates change by the same amount; simulates the highest of equal candidates."""
+    """Limits if all candidates change by the same amount, by simulating the highest of equal candidates."""
     variances = first.variance[possible], second.variance[possible]
     covariance = (variances[0] + variances[1] - paired.variance[possible]) / 2
-    # The symmetric root of each covariance matrix, and draws in both orders: exchanged systems give the opposite.
+    # The symmetric root of each covariance matrix, and draws in both orders: swapping the systems flips the sign.
     determinant = np.sqrt(np.maximum(variances[0] * variances[1] - covariance**2, 0))
     trace = np.sqrt(variances[0] + variances[1] + 2 * determinant)
     draws = np.random.default_rng(0).standard_normal((2, _NUM_DRAWS // 2, int(possible.sum())))
@@ -135,8 +135,8 @@ def _tied(first: Estimate, second: Estimate, paired: Estimate, possible: npt.NDA
 def _over_pairs(first: Estimate, second: Estimate, paired: Estimate) -> Limits:
     """Limits over all pairs of a candidate h of the second system and a candidate g of the first.
 
-    The difference is max_h min_g (second_h - first_g), or min_g max_h, which is the same. A limit can fail for each
-    candidate of one system, so that its error is divided by their number, as in `intervals.highest`.
+    The difference is max_h min_g (second_h - first_g), or min_g max_h, which is the same. Each candidate of one system
+    can make a limit fail, so the error is divided by their number, as in `intervals.highest`.
     """
     value = float(second.value.max() - first.value.max())
     of_first, of_second = (np.flatnonzero(candidates(estimates)) for estimates in (first, second))
@@ -157,7 +157,7 @@ def _two_sided(p_value: float, number: int) -> float:
 
 
 def _pairs(first: Estimate, second: Estimate, paired: Estimate, of_first: Integers, of_second: Integers) -> Estimate:
-    """(second, first) differences between languages: paired for the same language, independent for two."""
+    """(second, first) differences between languages: paired within a language, independent between two."""
     rows, columns = np.meshgrid(of_second, of_first, indexing="ij")
     names = [field.name for field in fields(Estimate)]
     both = [np.stack([getattr(second, name)[rows], getattr(first, name)[columns]], axis=-1) for name in names]

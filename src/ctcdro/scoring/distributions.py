@@ -18,9 +18,9 @@ student_cdf, student_quantile = special.stdtr, special.stdtrit
 def student_of_normal(z: float, degrees: Floats) -> Floats:
     """Student's quantile of the probability that z has in the normal distribution.
 
-    Within 0.1 % from 9 degrees of freedom on. Below, it is larger than the exact quantile, without which intervals from
-    two or three utterances would contain the truth too rarely (Wallace, "Bounds on normal approximations to Student's
-    and the chi-square distributions", 1959).
+    Accurate to 0.1 % from 9 degrees of freedom on. Below, it is larger than the exact quantile, so that intervals from
+    two or three utterances contain the truth often enough (Wallace, "Bounds on normal approximations to Student's and
+    the chi-square distributions", 1959).
     """
     finite = np.minimum(degrees, 1e9)
     scaled = z * (8 * finite + 3) / (8 * finite + 1)

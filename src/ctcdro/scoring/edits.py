@@ -1,4 +1,4 @@
-"""Edits between references and hypotheses: substitutions, deletions and insertions of each utterance."""
+"""Edits between references and hypotheses: substitutions, deletions and insertions per utterance."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def count_as_sclite(references: Sequence[Sequence[str]], hypotheses: Sequence[Se
     """Counts the edits of NIST's sclite, whose alignments cost 4 per substitution and 3 per insertion or deletion.
 
     Such an alignment can have more edits than necessary, but never more substitutions. Among alignments of equal cost,
-    the one with the fewest edits counts.
+    the one with the fewest edits is used.
     """
     return _edits([_align_as_sclite(*pair) for pair in zip(references, hypotheses, strict=True)])
 
 
 def _align_as_sclite(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[int, int, int, int]:
-    # Cost and number of edits are digits of one distance: each edit adds one to `scale` times its cost.
+    # One distance encodes both cost and number of edits: each edit adds `scale` times its cost, plus one.
     scale = len(reference) + len(hypothesis) + 1
     indel, substitution = 3 * scale + 1, 4 * scale + 1
     distance = Levenshtein.distance(reference, hypothesis, weights=(indel, indel, substitution))

@@ -1,13 +1,13 @@
 """Estimates of rates from a sample of test utterances, with the shape of their sampling distribution.
 
 The utterances of a language are independent draws, and their number is fixed. A rate is a ratio of sums, numerator over
-denominator. Its standard error is that of the residuals, numerator - rate * denominator. A few utterances that are very
-wrong make the ratio skewed. So t = (estimate - truth) / (standard error) is transformed to
+denominator. Its standard error is that of the residuals, numerator - rate * denominator. A few utterances with many
+errors make the ratio skewed. So t = (estimate - truth) / (standard error) is transformed to
 g(t) = t + a t^2 / 3 + a^2 t^3 / 27 + a / 6, which follows Student's distribution closely (Hall, 1992). Here a is the
 skewness of the estimate, minus three times its correlation with the sum of the denominators, which are random too.
 
-The variance includes a pseudo-utterance that is wrong by one edit. Without it, utterances without errors, or with equal
-ones, would make a rate certain. It is negligible unless errors are rare.
+The variance includes a pseudo-utterance with one error. Without it, the variance would be zero if no utterance has
+errors, or all have equal rates. It is negligible unless errors are rare.
 
 Language accuracy is a share of zeros and ones. Pseudo-utterances are added before its variance is estimated, two right
 and two wrong for a single share (Agresti and Coull, 1998; Price and Bonett, 2004).
@@ -119,7 +119,7 @@ class RateEstimates:
 
 
 def estimate_rates(systems: Sequence[Counts]) -> Iterator[tuple[str, RateEstimates]]:
-    """Yields the estimates of each rate that a language has, with its name; of two systems on the same utterances."""
+    """Yields the name and estimates of each rate, of one system or of two systems on the same utterances."""
     terms = [system.terms() for system in systems]
     names, language = systems[0].languages, systems[0].language
     for name in RATES:
@@ -151,7 +151,7 @@ def estimate_rates(systems: Sequence[Counts]) -> Iterator[tuple[str, RateEstimat
 
 @dataclass(frozen=True)
 class _Sample:
-    """Terms of n utterances in a rate, or differences between those of two systems."""
+    """Terms of n utterances in a rate, or differences between the terms of two systems."""
 
     numerator: Floats
     denominator: Floats
@@ -159,7 +159,7 @@ class _Sample:
     is_difference: bool = False
 
     def ratios(self, edit: Floats) -> Estimate:
-        """The rate of each language; one edit in a typical utterance of a language adds `edit` to the numerator."""
+        """The rate of each language. One edit in a typical utterance of a language adds `edit` to the numerator."""
         denominator = self._sum(self.denominator)
         rate = self._sum(self.numerator) / denominator
         residuals = self.numerator - rate[self.language] * self.denominator
@@ -171,7 +171,7 @@ class _Sample:
         return Estimate(rate, rate, variance / denominator**2, third / denominator**3, self._degrees())
 
     def pooled(self, edit: Floats) -> Estimate:
-        """The rate of all utterances; since the number of each language is fixed, only deviations within it count."""
+        """The rate over all utterances. Numbers of utterances are fixed, so only deviations within languages count."""
         denominator = self.denominator.sum()
         rate = self.numerator.sum() / denominator
         residuals = self.numerator - rate * self.denominator
@@ -188,7 +188,7 @@ class _Sample:
     def _cumulants(self, squares: Floats, edit: Floats) -> tuple[Floats, Floats]:
         """The variance of the numerator of each language, and the third cumulant of its pseudo-utterance.
 
-        A single rate gets one pseudo-utterance, wrong by one edit; a difference gets one per system, of opposite signs.
+        A single rate gets one pseudo-utterance with one error; a difference gets one per system, with opposite signs.
         The standard error of a difference is at least the effect of dropping one utterance. A single utterance has no
         residual: its variance is the upper bound for rates between 0 and 1, or the square of its value.
         """

@@ -1,4 +1,4 @@
-"""Rates as tables and messages show them. Everywhere else rates are fractions."""
+"""Formats rates for tables and messages. Everywhere else rates are fractions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Confidence intervals of error rates over the choice of test utterances.
 
-`estimates` has the mathematics, `comparisons` the differences between two systems. Variation between training runs is
-another matter: train with several seeds, then use `seeds`. The worst language of the data is partly the worst by
-chance: see `highest`. The same counts give the same intervals. `benchmarks/interval_coverage.py` simulates how often
-intervals contain the truth.
+`estimates` has the mathematics, `comparisons` the differences between two systems. The intervals do not include
+variation between training runs: for that, train with several seeds and use `seeds`. The worst observed language is the
+worst partly by chance; see `highest`. Intervals are deterministic. `benchmarks/interval_coverage.py` simulates how
+often they contain the truth.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Range = TypeVar("Range", bound=Interval)
 
 @dataclass(frozen=True)
 class Uncertainty(Generic[Range]):
-    """Intervals of the rates of one system, or differences between those of two."""
+    """Intervals of the rates of one system, or of the differences between two systems."""
 
     confidence: float
     summary: dict[str, Range]
@@ -74,7 +74,7 @@ def confidence_intervals(counts: Counts) -> Uncertainty[Interval]:
 
 
 def directions(rate: str) -> dict[str, int]:
-    """The sign with which the worst rate is the highest, and that with which the best rate is."""
+    """The signs that turn the worst rate, and the best rate, into the highest."""
     return {"worst": -1, "best": 1} if rate == "lid" else {"worst": 1, "best": -1}
 
 
@@ -85,10 +85,10 @@ def _within_bounds(rate: str, value: Any, low: Any, high: Any) -> Interval:
 def highest(estimates: Estimate) -> tuple[float, float]:
     """Limits of the highest true rate of any language.
 
-    The upper limit is the highest of the upper limits of languages: too low only if that of the true worst language
-    is. The lower limit is the highest of the lower limits of the candidates. Each candidate may raise it above the
-    truth, so that all of them together get the error that both limits of a single language have. With several
-    candidates of about the same rate the upper limit is hardly ever too low; with one, each limit gets half.
+    The upper limit is the highest upper limit of any language; it is too low only if that of the true worst language
+    is. The lower limit is the highest lower limit of any candidate. Each candidate may raise it above the truth, so the
+    candidates share the total error of both limits. With several candidates of similar rates, the upper limit is hardly
+    ever too low; with one candidate, each limit gets half of the error.
     """
     possible = candidates(estimates)
     tail = tail_per_candidate(int(possible.sum()))
@@ -96,7 +96,7 @@ def highest(estimates: Estimate) -> tuple[float, float]:
 
 
 def candidates(estimates: Estimate) -> npt.NDArray[np.bool_]:
-    """Which languages may have the highest true rate."""
+    """Mask of the languages that may have the highest true rate."""
     number = len(estimates.value)
     top = int(np.argmax(estimates.center))
     reach = normal_quantile(1 - SCREENING_LEVEL / number) if number > 1 else 0.0
@@ -105,5 +105,5 @@ def candidates(estimates: Estimate) -> npt.NDArray[np.bool_]:
 
 
 def tail_per_candidate(number: int) -> float:
-    """The error of one limit of each candidate: half of all for a single one, otherwise an equal part of it."""
+    """The error of one limit per candidate: half of the total for a single one, otherwise an equal share."""
     return (1 - CONFIDENCE) / 2 if number == 1 else 1 - CONFIDENCE ** (1 / number)

@@ -1,19 +1,18 @@
-"""Scoring profiles: which texts are compared, and how the edits of utterances become the rate of a language.
+"""Scoring profiles: how texts are normalized, and how the edits of utterances become the rate of a language.
 
 - `plain`: texts are normalized by `normalization.clean`. The rate of a language is all its edits divided by all its
   reference characters (or words). The language token is not part of the text.
 - `ml-superb2`: the rules of the ML-SUPERB 2.0 challenge. Texts are upper case without punctuation of any script, and
   without spaces in Mandarin, Japanese, Thai and Cantonese. The rate of a language is the mean of the rates of its
   utterances, so that short ones count as much as long ones. Utterances without reference characters are skipped, for
-  language accuracy too. Two details differ from the challenge's program: a hypothesis without a language keeps all its
-  text (there it loses five characters), and with fewer than 15 languages the mean of the worst 15 is over all of them
-  (there the sum is still divided by 15). The challenge has no word error rate; ours uses the same texts.
+  language accuracy too. Two details differ from the challenge's script: a hypothesis without a language keeps all its
+  text (the script drops five characters), and with fewer than 15 languages the mean of the worst 15 is over all of them
+  (the script still divides by 15). The challenge has no word error rate; ours uses the same texts.
 - `paper`: the authors' scripts applied to the output of NIST's sclite. The space after the language token counts
   as one character of reference and hypothesis; alignments are those of `count_as_sclite`; the rate of each utterance is
-  rounded to 0.1 % before rates are averaged with the lengths as weights. Four details are approximate: alignments of
-  equal cost (sclite takes the one with the fewest edits in 999 of 1000 cases, ours always); repeated spaces, which are
-  one here; hypotheses, which are normalized like references; and languages with several corpora, which the authors
-  average over corpora.
+  rounded to 0.1 % before rates are averaged with the lengths as weights. Four details are approximate. Among alignments
+  of equal cost, sclite chooses the one with the fewest edits in 999 of 1000 cases, this profile always. Repeated spaces
+  are merged. Hypotheses are normalized like references. Languages with several corpora are not averaged over corpora.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _LANGUAGE_TOKEN = re.compile(r"\[([a-z]{3}(?:_[a-z]{3})?)\]")
 
 @dataclass(frozen=True)
 class RateTerms:
-    """The terms of each utterance in a rate: the rate of several is the sum of numerators over that of denominators."""
+    """The terms of each utterance in a rate, which is the sum of numerators over the sum of denominators."""
 
     numerator: Floats
     denominator: Floats
@@ -46,7 +45,7 @@ class RateTerms:
 @dataclass(frozen=True)
 class Profile:
     normalize: Callable[[Prediction], tuple[str, str]]
-    """Reference and hypothesis to compare."""
+    """Returns the reference and the hypothesis to compare."""
     count: Callable[[Sequence[Sequence[str]], Sequence[Sequence[str]]], Edits]
     terms: Callable[[Edits], RateTerms]
     find_language: Callable[[Prediction], str | None] = lambda record: record.hyp_lang
@@ -65,7 +64,7 @@ def _utterance_terms(edits: Edits) -> RateTerms:
 
 
 def _rounded_terms(edits: Edits) -> RateTerms:
-    # In integers, half upwards, as sclite rounds: 5 of 16 are 31.3 %.
+    # Integer arithmetic that rounds half up, like sclite: 5 of 16 are 31.3 %.
     lengths = np.maximum(edits.reference, 1)
     rounded = (2000 * edits.total + lengths) // (2 * lengths) / 1000
     return RateTerms(rounded * edits.reference, edits.reference.astype(np.float64))

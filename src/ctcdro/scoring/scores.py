@@ -1,7 +1,7 @@
 """Character and word error rates and language accuracy, read from edits that are counted once per utterance.
 
 `count` compares each hypothesis with its reference under a scoring profile (see `profiles`) and returns `Counts`, from
-which all figures are read: `Counts.scores` has the rates of each language and over languages, `intervals` and
+which everything else is computed: `Counts.scores` has the rates per language and over languages, `intervals` and
 `comparisons` their confidence intervals and differences. Rates are fractions.
 """
 
@@ -27,18 +27,18 @@ from .transcripts import Prediction
 RATES = ("cer", "wer", "lid")
 
 NO_LANGUAGE = "none"
-"""The language of a hypothesis without one, in confusions."""
+"""Stands for the language of a hypothesis without one in confusion counts."""
 
 WORST_LANGUAGES = 15
 """Number of worst languages that the ML-SUPERB 2.0 challenge averages over."""
 
 FEW_UTTERANCES = 20
-"""Intervals of languages with fewer test utterances are only rough."""
+"""Languages with fewer test utterances have only rough intervals."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Edits and languages of n utterances, in order."""
+    """Edits and languages of n utterances."""
 
     profile: str
     ids: list[str]
@@ -97,7 +97,7 @@ def count(records: Iterable[Prediction], profile: str = "plain") -> Counts:
         raise ValueError("`records` must have at least one utterance; got none.")
     [(record_id, times)] = Counter(record.id for record in records).most_common(1)
     if times > 1:
-        raise ValueError(f"`records` must have different ids; {record_id!r:.60} occurs {times} times.")
+        raise ValueError(f"`records` must have unique ids; {record_id!r:.60} occurs {times} times.")
     rules = PROFILES[profile]
     references, hypotheses = zip(*map(rules.normalize, records), strict=True)
     languages = sorted({record.lang for record in records})
@@ -131,12 +131,12 @@ def score(records: Iterable[Prediction], profile: str = "plain") -> Scores:
 
 @dataclass(frozen=True, slots=True)
 class LanguageScores:
-    """Rates and edits of a language, or of all utterances together; a rate without any text is None."""
+    """Rates and edits of a language, or of all utterances. A rate is None if there is no reference text."""
 
     cer: float | None
     wer: float | None
     lid: float | None
-    """Share of the hypotheses with the right language."""
+    """Fraction of hypotheses with the correct language."""
     num_utterances: int
     characters: Edits
     words: Edits
@@ -161,22 +161,22 @@ class Scores:
     languages: dict[str, LanguageScores]
     together: LanguageScores
     confusion: dict[str, dict[str, int]]
-    """Number of hypotheses by the language of the reference, then by their own."""
+    """Number of hypotheses by reference language, then by predicted language."""
 
     def rates(self, name: str) -> dict[str, float]:
         rates = {language: getattr(scores, name) for language, scores in self.languages.items()}
         return {language: rate for language, rate in rates.items() if rate is not None}
 
     def _from_worst(self, name: str) -> list[tuple[str, float]]:
-        """Languages and rates, the worst first; languages of equal rates in alphabetical order."""
+        """Languages and rates, worst first; ties are in alphabetical order."""
         return sorted(self.rates(name).items(), key=lambda item: item[1] if name == "lid" else -item[1])
 
     def worst(self, name: str = "cer") -> tuple[str, float] | None:
-        """The worst language and its rate; the first in the alphabet if several share it."""
+        """The worst language and its rate; the first in alphabetical order if there is a tie."""
         return next(iter(self._from_worst(name)), None)
 
     def best(self, name: str = "cer") -> tuple[str, float] | None:
-        """The best language and its rate, as in `worst`."""
+        """The best language and its rate; see `worst`."""
         ranked = self._from_worst(name)
         return next((item for item in ranked if item[1] == ranked[-1][1]), None)
 
@@ -192,12 +192,12 @@ class Scores:
 
     @property
     def small_languages(self) -> list[str]:
-        """Languages whose intervals are only rough."""
+        """Languages with too few utterances for more than rough intervals."""
         return [name for name, scores in self.languages.items() if scores.num_utterances < FEW_UTTERANCES]
 
     @property
     def is_empty(self) -> bool:
-        """Whether every hypothesis is empty, as for a model that predicts only blanks."""
+        """Whether every hypothesis is empty, for example because the model predicts only blanks."""
         characters = self.together.characters
         return bool(characters.reference and characters.deletions == characters.reference and not characters.insertions)
 
@@ -216,7 +216,7 @@ class Scores:
         return statistics.stdev(rates) if len(rates) > 1 else None
 
     def summary(self) -> dict[str, float | None]:
-        """Rates over languages by name, such as `worst_cer`, and over all utterances, such as `overall_cer`."""
+        """Figures by name: over languages, such as `worst_cer`, and over all utterances, such as `overall_cer`."""
         summary: dict[str, float | None] = {}
         for name in RATES:
             worst, best = self.worst(name), self.best(name)
@@ -246,7 +246,7 @@ class Scores:
 
     @classmethod
     def from_record(cls, record: Any) -> Scores:
-        """Reads the result of `to_record`; figures that follow from the others, and unknown fields, are ignored."""
+        """Reads the result of `to_record`; ignores derived figures and unknown fields."""
         try:
             check_profile(record["profile"])
             return cls(
@@ -256,7 +256,7 @@ class Scores:
                 {spoken: {name: int(n) for name, n in row.items()} for spoken, row in record["confusion"].items()},
             )
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise ValueError(f"not scores of this package: {type(error).__name__}: {error!s:.500}") from error
+            raise ValueError(f"not scores written by ctcdro: {type(error).__name__}: {error!s:.500}") from error
 
 
 def read_scores(path: PathLike) -> Scores:

@@ -1,4 +1,4 @@
-"""Variation over training runs: means and deviations over seeds, and paired t-tests."""
+"""Variation between training runs: mean and standard deviation over seeds, and paired t-tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RunMean:
 
 
 def mean_over_runs(values: Sequence[float | None]) -> RunMean | None:
-    """The mean and deviation of a figure; None unless all runs have it."""
+    """The mean and standard deviation of a figure; None unless all runs have it."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
@@ -29,10 +29,10 @@ def mean_over_runs(values: Sequence[float | None]) -> RunMean | None:
 
 
 def over_runs(runs: Sequence[Scores]) -> dict[str, RunMean]:
-    """The mean and deviation of each figure of `Scores.summary` that all runs have; they must share a profile."""
+    """The mean and standard deviation of each figure of `Scores.summary` that all runs have."""
     profiles = sorted({run.profile for run in runs})
     if len(profiles) != 1:
-        raise ValueError(f"`runs` must be scores of one profile; got {', '.join(profiles) or 'no runs'}.")
+        raise ValueError(f"`runs` must share one scoring profile; got {', '.join(profiles) or 'no runs'}.")
     summaries = [run.summary() for run in runs]
     means = {name: mean_over_runs([summary[name] for summary in summaries]) for name in summaries[0]}
     return {name: mean for name, mean in means.items() if mean is not None}
@@ -49,7 +49,7 @@ class TTest(Interval):
 
 
 def paired_t_test(first: Sequence[float], second: Sequence[float]) -> TTest:
-    """Tests whether the mean difference of pairs, of languages or of runs with the same seed, could be chance.
+    """Tests whether the mean difference of pairs (of languages, or of runs with the same seed) could be due to chance.
 
     Example:
         >>> test = paired_t_test([0.61, 0.64, 0.60, 0.63], [0.52, 0.57, 0.54, 0.55])
@@ -57,7 +57,9 @@ def paired_t_test(first: Sequence[float], second: Sequence[float]) -> TTest:
         (-0.075, '-11.62', 3, 0.0014)
     """
     if len(first) != len(second) or len(first) < 2:
-        raise ValueError(f"`first` and `second` must be two pairs or more; got {len(first)} and {len(second)} values.")
+        raise ValueError(
+            f"`first` and `second` must have two or more pairs; got {len(first)} and {len(second)} values."
+        )
     differences = [after - before for before, after in zip(first, second, strict=True)]
     degrees = len(differences) - 1
     mean = statistics.fmean(differences)

@@ -1,4 +1,4 @@
-"""References and hypotheses of any system, read from files and matched by their ids.
+"""References and hypotheses of any system, read from files and matched by id.
 
 File formats:
 
@@ -7,9 +7,8 @@ File formats:
 - Kaldi's `text`: an id and a text on each line;
 - NIST's trn: a text, then its id in parentheses.
 
-Without a field for the language, a language token before the text specifies it, such as "[ces] dobrý den". The format
-follows from the name of a file (.jsonl, .json, .trn or `text`), otherwise from its first line. Errors name file and
-line.
+If there is no field for the language, a token before the text specifies it, such as "[ces] dobrý den". The format is
+detected from the file name (.jsonl, .json, .trn or `text`), otherwise from the first line. Errors name file and line.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ..storage.paths import PathLike
 Line = TypeVar("Line")
 Parsed = TypeVar("Parsed")
 
-# Hours of speech. The time to count edits grows with the square of a text, and a line can have millions of characters.
+# Hours of speech. The time to count edits grows with the square of the length, and a line can be arbitrarily long.
 MOST_CHARACTERS = 200_000
 
 
@@ -101,7 +100,7 @@ def match(
     """Matches references and hypotheses by their ids, in the order of references.
 
     Args:
-        missing_as_empty: count a reference without a hypothesis as an empty hypothesis; by default it is an error.
+        missing_as_empty: score references without a hypothesis as empty hypotheses; by default they are errors.
 
     Example:
         >>> match([Transcript("a1", "ahoj", "ces")], [Transcript("a1", "ahoi", None)])
@@ -110,12 +109,12 @@ def match(
     by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
     known = {reference.id for reference in references}
     if unknown := [hypothesis for hypothesis in hypotheses if hypothesis.id not in known]:
-        raise ValueError(f"{_first_id(unknown)} has no reference.")
+        raise ValueError(f"{_first_id(unknown)} is not in the reference file.")
     missing = [reference for reference in references if reference.id not in by_id]
     if missing and not missing_as_empty:
         raise ValueError(
-            f"{_first_id(missing)} has no hypothesis. To count it as empty, pass --on-missing empty "
-            "(`missing_as_empty=True` in Python)."
+            f"{_first_id(missing)} has no hypothesis. Pass --on-missing empty (`missing_as_empty=True` in Python) to "
+            "score it as empty."
         )
     predictions = []
     for reference in references:
@@ -141,10 +140,10 @@ def _read(path: PathLike, parse_record: Callable[[Any], Transcript]) -> list[Tra
         where = f"{os.fspath(path)}:{number}"
         if transcript.id in transcripts:
             first = transcripts[transcript.id].where
-            raise ValueError(f"{where}: id {transcript.id!r:.60} is already at {first}. Ids must be unique.")
+            raise ValueError(f"{where}: duplicate id {transcript.id!r:.60}, first used at {first}. Ids must be unique.")
         transcripts[transcript.id] = replace(transcript, where=where)
     if not transcripts:
-        raise ValueError(f"{os.fspath(path)}: the file has no transcripts.")
+        raise ValueError(f"{os.fspath(path)}: no transcripts in this file.")
     return list(transcripts.values())
 
 

@@ -1,4 +1,1 @@
-"""Speech data in memory: utterances, manifests, normalized text, vocabulary, audio, batches.
-
-In: a dataset folder. Out: padded batches of audio, labels and group numbers.
-"""
+"""Speech data: from the manifests of a dataset folder to padded batches of audio, labels and group numbers."""

@@ -1,14 +1,14 @@
 """Audio files: their headers, and their samples as 16 kHz mono.
 
-Reads the formats of libsndfile: WAV, FLAC, Ogg Vorbis, Opus in Ogg, MP3 and others. An `AudioError` names the file, the
-problem and what to do.
+Reads the formats of libsndfile, such as WAV, FLAC, Ogg Vorbis, Opus and MP3. An `AudioError` names the file, the
+problem and the remedy.
 
-Guarantees: samples are float32 and finite, and there is at least one. Audio before a segment is not decoded, as far as
-the format allows. A segment equals the same slice of the whole file: to the bit for WAV, FLAC and Vorbis, to rounding
-for MP3, approximately for Opus, whose decoder takes a moment to settle. If it is resampled, its first and last few
-milliseconds differ.
+Guarantees: samples are float32 and finite, and there is at least one. Audio before a segment is not decoded if the
+format allows it. A segment equals the same slice of the whole file: bit for bit for WAV, FLAC and Vorbis, up to
+rounding for MP3, and approximately for Opus, whose decoder needs a few frames to converge. Resampling changes the first
+and last few milliseconds.
 
-Truncated WAV and Ogg files look like shorter files to libsndfile: only a `duration` reveals that something is missing.
+To libsndfile, a truncated WAV or Ogg file looks like a shorter file. Such damage is detected only with a `duration`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Samples: TypeAlias = npt.NDArray[np.float32]
 
 SAMPLE_RATE = 16_000
 
-# The receptive field of wav2vec 2.0 and similar encoders: shorter audio gives no frame.
+# The receptive field of wav2vec 2.0 and similar encoders: shorter audio yields no frame.
 MIN_DURATION = 0.025
 
 # Seconds by which a file may be shorter than its header or a manifest says: durations are rounded, and the headers of
@@ -41,24 +41,24 @@ TOLERANCE = 0.05
 # Outside this range a header is damaged, and resampling could exhaust the memory.
 SAMPLE_RATES = range(1_000, 1_000_001)
 
-# Samples requested at a time, because a header can claim any number of frames and channels.
+# Samples to request at a time, because a header can claim any number of frames and channels.
 SAMPLES_PER_READ = 2**22
 
-# Samples read at all, before or after resampling: nine hours at 16 kHz, 2 GB. Silence compresses so well that a file of
-# a few kilobytes may hold days of it.
+# Maximum number of samples, before or after resampling: nine hours at 16 kHz, 2 GB. Silence compresses so well that a
+# file of a few kilobytes can hold days of it.
 MAX_SAMPLES = 2**29
 
 # The number of frames if the header does not have it, for example in a FLAC file that was written to a pipe.
 UNKNOWN = 2**63 - 1
 
-# Relative to full scale. Floating-point samples may exceed it by a few decibels; larger ones are mis-scaled or garbage.
+# Relative to full scale. Valid floating-point samples may exceed it by a few decibels; larger ones are scaled wrongly.
 MAX_AMPLITUDE = 8.0
 
 _REMEDY = "Replace the file, or remove it from the manifest."
 
 
 class AudioError(ValueError):
-    """The problem of an audio file, and what to do, in one line."""
+    """An unusable audio file: the problem and the remedy, in one line."""
 
     def __init__(self, message: str) -> None:
         # A `DataLoader` raises the error of a worker process again, with a traceback that ends with the message.
@@ -74,10 +74,10 @@ class AudioHeader(NamedTuple):
 
 
 class _File(soundfile.SoundFile):  # type: ignore[misc]
-    """A file that is read once.
+    """A file that is read sequentially.
 
-    After each read, soundfile seeks to the position it has reached, unless a file cannot seek. That takes time, and
-    fails at the end of some files, which would lose the samples that were read.
+    After each read, soundfile seeks to its current position if the file is seekable. That takes time, and fails at the
+    end of some files, which would lose the samples just read.
     """
 
     def seekable(self) -> bool:
@@ -92,7 +92,7 @@ def header(path: PathLike) -> AudioHeader:
     path = os.fspath(path)
     with _open(path) as file:
         if file.frames == UNKNOWN:
-            raise AudioError(f"{path}: the header has no length. Convert the file again, without a pipe.")
+            raise AudioError(f"{path}: the header has no length. Convert the file again, not through a pipe.")
         return AudioHeader(file.frames / file.samplerate, file.samplerate, file.channels)
 
 
@@ -103,20 +103,20 @@ def read_audio(
 
     Args:
         offset: start of the segment, in seconds.
-        duration: length of the segment, in seconds; by default the rest of the file. A segment that ends up to
-            `TOLERANCE` after the file is cut there.
+        duration: length of the segment, in seconds; by default the rest of the file. It may exceed the file by up to
+            `TOLERANCE`.
 
     Returns:
         (n,) samples, from -1 to 1; those of floating-point files may be larger, up to `MAX_AMPLITUDE`.
 
     Raises:
-        AudioError: if the segment cannot be read completely, or has samples that are not finite or too large.
+        AudioError: if the segment cannot be read completely, or a sample is NaN, infinite or too large.
     """
     path = os.fspath(path)
     if not 0 <= offset < np.inf:
-        raise ValueError(f"`offset` must be zero or more seconds; got {offset!r}.")
+        raise ValueError(f"`offset` must be a non-negative number of seconds; got {offset!r}.")
     if duration is not None and not 0 < duration < np.inf:
-        raise ValueError(f"`duration` must be positive seconds, or None for the rest of the file; got {duration!r}.")
+        raise ValueError(f"`duration` must be a positive number of seconds, or None for all; got {duration!r}.")
     with _open(path) as file:
         rate = file.samplerate
         max_frames = int(MAX_SAMPLES / max(file.channels, sample_rate / rate))
@@ -124,12 +124,12 @@ def read_audio(
     if len(samples) and not max(samples.max(), -samples.min()) <= MAX_AMPLITUDE:  # also if one is not a number
         index = np.flatnonzero(~(np.abs(samples) <= MAX_AMPLITUDE))[0]
         value = samples[index]
-        problem = f"{value:.3g}, far beyond full scale (1.0)" if np.isfinite(value) else "not a finite number"
+        problem = f"{value:.3g}, far beyond full scale (1.0)" if np.isfinite(value) else "NaN or infinite"
         raise AudioError(f"{path}: the sample at {offset + index / rate:.3f} s is {problem}. {_REMEDY}")
     if rate != sample_rate:
         samples = soxr.resample(samples, rate, sample_rate)
     if len(samples) == 0:
-        raise AudioError(f"{path}: no sample at {sample_rate} Hz, because the segment is too short. {_REMEDY}")
+        raise AudioError(f"{path}: segment too short: no samples left after resampling to {sample_rate} Hz. {_REMEDY}")
     return samples
 
 
@@ -141,7 +141,7 @@ def _open(path: str) -> _File:
     except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
         raise AudioError(f"{path}: {_why_not_opened(path, error)}") from error
     if file.samplerate not in SAMPLE_RATES:
-        raise AudioError(f"{path}: the header is damaged: sample rate {file.samplerate} Hz. {_REMEDY}")
+        raise AudioError(f"{path}: damaged header: sample rate {file.samplerate} Hz. {_REMEDY}")
     if file.frames <= 0:
         raise AudioError(f"{path}: no audio after the header. {_REMEDY}")
     return file
@@ -149,15 +149,15 @@ def _open(path: str) -> _File:
 
 def _why_not_opened(path: str, error: Exception | None = None) -> str:
     if os.path.isdir(path):
-        return "a folder; expected an audio file."
+        return "is a folder; expected an audio file."
     if not os.path.exists(path):
         return "no such file. Has it, or its manifest, been moved?"
     if not os.path.isfile(path):
-        return "a pipe or device; expected an audio file."
+        return "is a pipe or device; expected an audio file."
     if not os.access(path, os.R_OK):
         return "permission denied. Change its permissions."
     if os.path.getsize(path) == 0:
-        return f"an empty file. {_REMEDY}"
+        return f"empty file. {_REMEDY}"
     return f"not audio that libsndfile can read ({_reason(error)}). Convert it to WAV or FLAC, or replace it."
 
 
@@ -168,16 +168,16 @@ def _read_segment(path: str, file: _File, offset: Seconds, duration: Seconds | N
     stop = num_frames if duration is None else round(min((offset + duration) * rate, 2 * UNKNOWN))
     if start >= num_frames:
         raise AudioError(
-            f"{path}: `offset` {offset:g} s is not before the end, {num_frames / rate:.3f} s. Correct the manifest."
+            f"{path}: `offset` is {offset:g} s, but the file is {num_frames / rate:.3f} s long. Fix the manifest."
         )
     if stop - num_frames > TOLERANCE * rate:
         raise AudioError(
-            f"{path}: ends at {num_frames / rate:.3f} s, before the segment at {stop / rate:.3f} s. Correct `duration` "
-            "and `offset` in the manifest, or replace the file."
+            f"{path}: the file is {num_frames / rate:.3f} s long, but the segment ends at {stop / rate:.3f} s. Fix "
+            "`offset` and `duration` in the manifest, or replace the file."
         )
     stop = min(stop, num_frames)
     too_long = AudioError(
-        f"{path}: more than {max_frames / rate:.0f} s to read at once. Use segments with `offset` and `duration`, or "
+        f"{path}: longer than the limit of {max_frames / rate:.0f} s. Use segments with `offset` and `duration`, or "
         "split the file."
     )
     if stop != UNKNOWN and stop - start > max_frames:
@@ -187,12 +187,12 @@ def _read_segment(path: str, file: _File, offset: Seconds, duration: Seconds | N
             file.seek(start)
         samples = _read_frames(file, min(stop - start, max_frames + 1))
     except soundfile.SoundFileError as error:
-        raise AudioError(f"{path}: damaged, cannot be decoded ({_reason(error)}). {_REMEDY}") from error
+        raise AudioError(f"{path}: damaged: cannot be decoded ({_reason(error)}). {_REMEDY}") from error
     if len(samples) > max_frames:
         raise too_long
     if stop != UNKNOWN and stop - start - len(samples) > TOLERANCE * rate:
         raise AudioError(
-            f"{path}: damaged, ends at {(start + len(samples)) / rate:.3f} s of {stop / rate:.3f} s. {_REMEDY}"
+            f"{path}: damaged: audio ends at {(start + len(samples)) / rate:.3f} s of {stop / rate:.3f} s. {_REMEDY}"
         )
     return samples
 
@@ -210,7 +210,7 @@ def _read_frames(file: _File, num_frames: int) -> Samples:
 def _mean_of_channels(samples: Samples) -> Samples:
     if samples.ndim == 1:
         return samples
-    # Channel by channel, many times as fast as `mean(axis=1)` for a few channels.
+    # Channel by channel: much faster than `mean(axis=1)` for a few channels.
     total = samples[:, 0].copy()
     with np.errstate(over="ignore", invalid="ignore"):  # checked by the caller
         for channel in range(1, samples.shape[1]):

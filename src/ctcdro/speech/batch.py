@@ -1,7 +1,6 @@
-"""Batches: utterances that are read, encoded as labels and padded.
+"""Padded batches of utterances, with the arguments of `torch.nn.functional.ctc_loss` and `CTCDROLoss`.
 
-`collate` pads utterances into a `Batch`, which `torch.nn.functional.ctc_loss` and `CTCDROLoss` accept as it is. Inputs
-are audio, or the features of a frozen encoder.
+Inputs are audio, or the features of a frozen encoder.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ class Skipped:
 
 
 class Batch(NamedTuple):
-    """Padded utterances, in host memory. Move them with `to`, which keeps the lengths on the host."""
+    """Padded utterances in host memory. `to` moves them to a device and keeps the lengths on the host."""
 
     inputs: Tensor
     """(B, T) float32 audio, or (B, F, ...) features, zero after the end of each utterance."""
     lengths: Tensor
-    """(B,) int64, samples or frames of each utterance."""
+    """(B,) int64, samples or frames per utterance."""
     targets: Tensor
     """(B, S) int64 labels, zero after the end of each utterance; S is 0 without a vocabulary."""
     num_labels: Tensor
-    """(B,) int64, labels of each utterance."""
+    """(B,) int64, labels per utterance."""
     groups: Tensor
     """(B,) int64, group number of each utterance."""
     indices: Tensor
@@ -55,18 +54,18 @@ class Batch(NamedTuple):
 
     @property
     def num_characters(self) -> Tensor:
-        """(B,) int64, labels of each utterance without its language token."""
+        """(B,) int64, labels per utterance, without the language token."""
         return (self.num_labels - Vocabulary.num_language_tokens).clamp(min=0)
 
     @property
     def num_utterances(self) -> int:
-        """Zero if all were skipped. If other ranks wait, still call `objective(torch.zeros(0), batch.groups)`."""
+        """Zero if all were skipped. With several ranks, still call `objective(torch.zeros(0), batch.groups)`."""
         return len(self.lengths)
 
     def to(self, device: torch.device | str) -> Batch:
         """Copies inputs, targets and groups to a device.
 
-        Lengths and indices stay on the host: models read them, and reading from a GPU waits for all its pending work.
+        Lengths and indices stay on the host: models read them, and reading from a GPU waits for all pending work.
         """
         inputs, targets, groups = (
             tensor.to(device, non_blocking=True) for tensor in (self.inputs, self.targets, self.groups)
@@ -74,8 +73,8 @@ class Batch(NamedTuple):
         return self._replace(inputs=inputs, targets=targets, groups=groups)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Sending a tensor from a worker takes shared memory, a file descriptor and a third of a millisecond. Only the
-        # inputs are worth it; the rest is sent as arrays.
+        # A tensor sent from a worker costs shared memory, a file descriptor and a third of a millisecond. Only the
+        # inputs are large enough to be worth it; the rest is sent as arrays.
         inputs, *small, skipped = self
         return _unpickle, (inputs, [tensor.numpy() if tensor.is_cpu else tensor for tensor in small], skipped)
 
@@ -85,11 +84,11 @@ def _unpickle(inputs: Tensor, small: list[Any], skipped: list[str]) -> Batch:
 
 
 def collate(utterances: Sequence[LoadedUtterance | Skipped]) -> Batch:
-    """Pads the utterances that could be read, in the given order, into one batch with the errors of the others."""
+    """Pads utterances into one batch, in the given order. Those that could not be read are in `Batch.skipped`."""
     read = [utterance for utterance in utterances if isinstance(utterance, LoadedUtterance)]
     lengths = [len(utterance.inputs) for utterance in read]
     num_labels = [len(utterance.labels) for utterance in read]
-    # Allocated by numpy: torch would write the zeros with all its threads, and wait for them where cores are busy.
+    # Allocated by numpy: torch would use all its threads to write zeros, which is slow on busy cores.
     shape = read[0].inputs.shape[1:] if read else ()
     inputs = np.zeros((len(read), max(lengths, default=0), *shape), dtype=np.float32)
     targets = np.zeros((len(read), max(num_labels, default=0)), dtype=np.int64)

@@ -1,7 +1,7 @@
 """`SpeechDataset`: the utterances of a manifest, read from their files on demand.
 
 A reader returns the inputs of an utterance: `AudioReader` its samples, the reader of a feature cache the output of a
-frozen encoder. All that a dataset holds is in arrays, so that worker processes share the memory of their parent.
+frozen encoder. A dataset stores everything in arrays, so that worker processes share the memory of their parent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ InputReader: TypeAlias = Callable[[int], npt.NDArray[np.float32]]
 
 
 def check_audio_exists(manifests: Iterable[Manifest]) -> None:
-    """Checks that all audio files exist, so that a missing one stops a run before its first step; opens none."""
+    """Checks that all audio files exist, without opening them, so that a missing file stops a run before it starts."""
     missing = [
         (manifest.where(index), utterance.audio_filepath)
         for manifest in manifests
@@ -45,8 +45,8 @@ def check_audio_exists(manifests: Iterable[Manifest]) -> None:
 class TextArray:
     """A sequence of texts in two arrays.
 
-    A worker process shares the memory of its parent until one of them writes to it, and reading a Python object writes
-    its reference count. As Python objects, a million texts would gradually be copied into every worker.
+    A worker process shares the memory of its parent until one of them writes to it. Reading a Python object changes its
+    reference count, so a list of a million texts would gradually be copied into every worker.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -60,7 +60,7 @@ class TextArray:
 
 
 class AudioReader:
-    """Reads the samples of an utterance, at 16 kHz. Audio of a duration out of bounds is an `AudioError`."""
+    """Reads the samples of an utterance at 16 kHz. Raises an `AudioError` if the duration is out of bounds."""
 
     def __init__(
         self, manifest: Manifest, min_duration: Seconds = MIN_DURATION, max_duration: Seconds = math.inf
@@ -86,7 +86,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
     """The utterances of a manifest.
 
     Args:
-        manifest: the utterances. Their texts must be normalized as those that the vocabulary was made from.
+        manifest: the utterances, with texts normalized in the same way as those of the vocabulary.
         vocabulary: encodes texts as labels; None for no labels.
         group_numbers: (n,) group of each utterance; by default the position of its language in the vocabulary, which
             is the same in all splits.
@@ -116,7 +116,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
         groups = np.asarray(group_numbers)
         if groups.shape != (len(manifest),) or not np.issubdtype(groups.dtype, np.integer):
             raise ValueError(
-                f"`group_numbers` must be a whole number for each of {len(manifest):,} utterances, such as "
+                f"`group_numbers` must have one integer for each of {len(manifest):,} utterances, such as "
                 f"`manifest.groups().numbers`; got shape {groups.shape} of {groups.dtype}."
             )
         self.vocabulary = vocabulary

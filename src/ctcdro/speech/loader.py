@@ -28,7 +28,7 @@ from .dataset import SpeechDataset
 
 
 class _BatchLoader(DataLoader[LoadedUtterance | Skipped]):
-    """A `DataLoader` whose workers end at once when an error stops the loop."""
+    """A `DataLoader` that stops its workers immediately if an error stops the loop."""
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
         batches = super().__iter__()
@@ -36,8 +36,8 @@ class _BatchLoader(DataLoader[LoadedUtterance | Skipped]):
             yield from batches
             return
         except (AudioError, ConnectionError, EOFError) as error:
-            # The error refers to the frames that raised it, and they to the error. Left to the garbage collector,
-            # workers would live on, and at some later moment the program would wait for each of them for seconds.
+            # The error and the frames that raised it refer to each other. Until the garbage collector breaks this
+            # cycle, workers would keep running, and the program would then wait seconds for each of them.
             traceback.clear_frames(error.__traceback__)
             fault = AudioError(str(error)) if isinstance(error, AudioError) else ChildProcessError(WORKER_GONE)
         del batches
@@ -49,9 +49,9 @@ def load_batches(
 ) -> DataLoader[LoadedUtterance | Skipped]:
     """A `DataLoader` that returns a `Batch` for each list of utterances.
 
-    Each worker reads two batches ahead; a batch of 50 s takes 3.2 MB. A sampler has then produced more batches than the
-    loop has seen: pass the number of batches that the loop has processed to its `state_dict`. Workers end with the
-    iteration, also when the loop is left early.
+    Each worker reads two batches ahead; a batch of 50 s takes 3.2 MB. The sampler is therefore ahead of the loop: pass
+    the number of batches that the loop has processed to its `state_dict`. Workers end with the iteration, even if the
+    loop stops early.
 
     Args:
         batch_sampler: yields the indices of each batch, such as `LengthMatchedBatchSampler`.
@@ -64,17 +64,17 @@ def load_batches(
         collate_fn=collate,
         num_workers=num_workers,
         pin_memory=pin_memory,
-        # Every iterator draws a seed for its workers. Drawn from the global generator, it would shift the random
-        # numbers of training whenever an iterator is created: in a resumed run, in the middle of an epoch.
+        # Every iterator draws a seed for its workers. Drawing it from the global generator would change the random
+        # numbers of training whenever an iterator is created, such as in the middle of an epoch when a run resumes.
         generator=torch.Generator(),
         worker_init_fn=_ignore_signals_of_others,
     )
 
 
 def _ignore_signals_of_others(worker: int) -> None:
-    """In a worker, ignores a stop signal that is sent to all processes, for example by `timeout` or a cluster.
+    """Makes a worker ignore stop signals that are sent to all processes, for example by `timeout` or a cluster.
 
-    The loop may have to finish a step and needs batches for it. SIGTERM from the parent ends the worker.
+    The loop may need batches to finish a step. SIGTERM from the parent still ends the worker.
     """
     if not hasattr(signal, "sigwaitinfo"):  # macOS
         return

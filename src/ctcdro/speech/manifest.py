@@ -1,13 +1,13 @@
-"""Manifests, and the fixed order of groups.
+"""Manifests and groups.
 
 A manifest is a file of JSON lines, one utterance per line, with the field names of NeMo's manifests:
 
     {"audio_filepath": "clips/a1.flac", "duration": 3.2, "text": "dobrý den", "lang": "ces"}
 
-`audio_filepath` (absolute, or relative to the folder of the manifest, and below it: see `storage.paths`), `duration`
-(seconds), `text` and `lang` are required; `id`, `offset` (seconds into the file), `corpus` and `speaker` are optional;
-other fields are kept. A group's number is its place among the sorted names of all groups, so it does not depend on the
-order of the data.
+Required fields are `audio_filepath` (absolute, or relative to the folder of the manifest and below it, see
+`storage.paths`), `duration` (seconds), `text` and `lang`. Optional fields are `id`, `offset` (seconds into the file),
+`corpus` and `speaker`. Other fields are kept. A group's number is its position among the sorted names of all groups, so
+it does not depend on the order of the data.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ GROUP_SEPARATOR = "/"
 @dataclass(frozen=True)
 class Groups:
     names: list[str]
-    """Sorted, unless they were given."""
+    """Sorted, unless passed by the caller."""
     numbers: npt.NDArray[np.int64]
-    """(n,) place of each utterance's group in `names`."""
+    """(n,) position of each utterance's group in `names`."""
 
 
 class Manifest(Sequence[Utterance]):
@@ -68,7 +68,7 @@ class Manifest(Sequence[Utterance]):
             manifest._utterances.append(utterance)
             manifest.lines.append(line)
         if not manifest._utterances:
-            raise ValueError(f"{path}: no utterances; expected a JSON object on each line.")
+            raise ValueError(f"{path}: no utterances; expected one JSON object per line.")
         return manifest
 
     def write(self, path: PathLike) -> None:
@@ -96,24 +96,24 @@ class Manifest(Sequence[Utterance]):
         """The group of each utterance.
 
         Args:
-            by: the field or fields that define the groups, as a list or as "lang,corpus".
-            names: names of the groups, for example of the training data for a development set; by default those of the
-                utterances, sorted.
+            by: the field or fields that define the groups, as a list or in the form "lang,corpus".
+            names: names of all groups, such as those of the training data for a development set; by default the sorted
+                names in this manifest.
 
         Raises:
-            ValueError: names the file and line of an utterance without a group, or with a group that is not in `names`.
+            ValueError: if an utterance has no group, or its group is not in `names`. Names the file and line.
         """
         by = [name.strip() for name in (by.split(",") if isinstance(by, str) else by)]
         if not by or not all(by):
             raise ValueError(f'`by` must name at least one field, such as "lang" or "lang,corpus"; got {by}.')
         if names is not None and len(set(names)) != len(names):
-            raise ValueError(f"`names` must be different from each other; got {', '.join(names)}.")
+            raise ValueError(f"`names` must not contain duplicates; got {', '.join(names)}.")
         groups = [self._group_name(index, by) for index in range(len(self))]
         names = sorted(set(groups)) if names is None else list(names)
         numbers = {name: number for number, name in enumerate(names)}
         for index, name in enumerate(groups):
             if name not in numbers:
-                raise ValueError(f"{self.where(index)}: group {name!r} is not among `names` ({', '.join(names)}).")
+                raise ValueError(f"{self.where(index)}: group {name!r} is not in `names` ({', '.join(names)}).")
         return Groups(names, np.array([numbers[name] for name in groups], dtype=np.int64))
 
     def _group_name(self, index: int, by: list[str]) -> str:
@@ -132,15 +132,15 @@ def group_name(utterance: Utterance, by: Sequence[str]) -> str:
     values = [utterance.value(name) for name in by]
     for name, value in zip(by, values, strict=True):
         if not isinstance(value, str) or not value:
-            raise ValueError(f"`{name}` must be text, to group by it; got {shorten(value)}.")
+            raise ValueError(f"cannot group by `{name}`: it must be text; got {shorten(value)}.")
         if len(by) > 1 and GROUP_SEPARATOR in value:
-            raise ValueError(f"`{name}` must have no {GROUP_SEPARATOR!r}, to group by it; got {value!r}.")
+            raise ValueError(f"cannot group by `{name}`: it must not contain {GROUP_SEPARATOR!r}; got {value!r}.")
     return GROUP_SEPARATOR.join(values)
 
 
 def manifest_line(utterance: Utterance, folder: Path) -> str:
-    """The line of an utterance in a manifest in `folder`, an absolute path; paths of audio below it become relative."""
-    audio = Path.cwd() / utterance.audio_filepath  # `..` is kept, because it leads elsewhere behind a symbolic link
+    """The line of an utterance in a manifest in `folder` (absolute). Paths of audio below `folder` become relative."""
+    audio = Path.cwd() / utterance.audio_filepath  # keeps `..`, whose meaning depends on symbolic links
     if audio.is_relative_to(folder) and not escapes_folder(str(audio.relative_to(folder))):
         audio = audio.relative_to(folder)
     return json_line(utterance.to_record() | {"audio_filepath": audio.as_posix()})

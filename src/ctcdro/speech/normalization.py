@@ -1,4 +1,4 @@
-"""Text profiles: normalization of transcripts for preparation and for scoring."""
+"""Text normalization for the preparation of datasets and for scoring."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 from .vocabulary import WORD_SPACE
 
-# Unicode's Bidi_Control characters, which control the display and are not spoken. Zero-width joiners and non-joiners,
-# which some scripts need, are not among them.
+# Unicode's Bidi_Control characters, which control the display and are not spoken. Zero-width joiners and non-joiners
+# are kept, because some scripts need them.
 BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def clean(text: str) -> str:
-    """Composed characters (NFC), lower case, no tags in square brackets, no punctuation of any script, no marks of text
-    direction, single spaces.
+    """Converts to NFC, lower case and single spaces. Removes tags in square brackets, punctuation of any script, and
+    marks of text direction.
 
     Example:
         >>> clean("[noise] «Dobrý   den», řekl. [laugh] Ahoj!")
@@ -28,7 +28,7 @@ def clean(text: str) -> str:
 
 
 class _Spoken(dict[int, int | None]):
-    """A table for `str.translate` that removes what is not spoken, and is filled on demand."""
+    """A table for `str.translate`, filled on demand, that removes characters that are not spoken."""
 
     def __missing__(self, code: int) -> int | None:
         character = chr(code)
@@ -38,7 +38,7 @@ class _Spoken(dict[int, int | None]):
             or character == WORD_SPACE
         )
         kept = None if is_silent and not character.isspace() else code
-        if code < 0x10000:  # a million others are rare
+        if code < 0x10000:  # the other million characters are rare
             self[code] = kept
         return kept
 
@@ -49,7 +49,7 @@ _SPOKEN = _Spoken()
 def paper(text: str) -> str:
     """The authors' normalization: upper case, no ASCII punctuation, nothing from the first [ to the last ].
 
-    It loses the text between two tags, and keeps the punctuation of other scripts. Use it for comparisons.
+    It drops the text between two tags, and keeps the punctuation of other scripts. Use it for comparisons.
 
     Example:
         >>> paper("[noise] «Dobrý den», řekl. [laugh] Ahoj!")
@@ -57,7 +57,7 @@ def paper(text: str) -> str:
         >>> paper("«Dobrý den», řekl.")
         '«DOBRÝ DEN» ŘEKL'
     """
-    # Same result as the pattern \[[^()]*\], which takes quadratic time on a text of many [.
+    # Same result as the pattern \[[^()]*\], which takes quadratic time if a text has many [.
     text = re.sub(r"[^()]+", lambda match: _without_brackets(match[0]), text)
     return " ".join(text.translate(str.maketrans("", "", string.punctuation)).upper().split())
 
@@ -68,7 +68,7 @@ def _without_brackets(text: str) -> str:
 
 
 def none(text: str) -> str:
-    """Composed characters (NFC) and single spaces, for texts that are already normalized."""
+    """Converts to NFC and single spaces only, for texts that are already normalized."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 

@@ -14,7 +14,7 @@ from ..storage.paths import PathLike, resolve_audio_path
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A segment of an audio file, which starts at `offset` seconds and takes `duration` seconds."""
+    """A segment of an audio file, from `offset` to `offset + duration` seconds."""
 
     audio_filepath: str
     duration: float
@@ -36,23 +36,23 @@ class Utterance:
             if getattr(self, name) is not None:
                 check_text(name, getattr(self, name))
         if self.extra and (hidden := sorted(set(_KNOWN_FIELDS) & set(self.extra))):
-            raise ValueError(f"`extra` must not have fields of an utterance, got {', '.join(hidden)}")
+            raise ValueError(f"`extra` must not contain fields of an utterance, got {', '.join(hidden)}")
         for name in ("duration", "offset"):
             value = getattr(self, name)
             if type(value) is not float or not 0 < value < MAX_SECONDS:  # rare, and slow
                 seconds = check_seconds(name, value, may_be_zero=name == "offset")
-                object.__setattr__(self, name, seconds)  # a float, since numpy's numbers cannot be written as JSON
+                object.__setattr__(self, name, seconds)  # a float, because numpy numbers cannot be written as JSON
 
     @classmethod
     def from_record(cls, record: Any, folder: PathLike = "") -> Utterance:
-        """Reads the object on a line of a manifest in `folder`. A ValueError names the field that is invalid."""
+        """Reads the object on a line of a manifest in `folder`. A ValueError names the invalid field."""
         if not isinstance(record, dict):
             raise ValueError(f"expected an object with the fields of an utterance, got {shorten(record)}")
         for name in ("audio_filepath", "duration", "text", "lang"):
             if name not in record:
                 raise ValueError(f"`{name}` is missing (found: {', '.join(record) or 'no fields':.200})")
         known = {name: record[name] for name in _KNOWN_FIELDS if name in record}
-        for name in ("lang", "corpus", "speaker"):  # repeated on millions of lines, so kept once
+        for name in ("lang", "corpus", "speaker"):  # repeated on millions of lines, so interned
             if type(known.get(name)) is str:
                 known[name] = sys.intern(known[name])
         if isinstance(path := known["audio_filepath"], str) and path:  # others are rejected below
@@ -69,7 +69,7 @@ class Utterance:
         return used | dict(self.extra)
 
     def value(self, name: str) -> Any:
-        """The field of that name, also from `extra`; None if there is none."""
+        """The field of that name, including those in `extra`; None if there is none."""
         return getattr(self, name) if name in _KNOWN_FIELDS else self.extra.get(name)
 
 

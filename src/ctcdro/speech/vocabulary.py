@@ -1,7 +1,7 @@
 """`Vocabulary`: text -> labels, and greedy CTC output -> language and text.
 
-The labels of an utterance are those of the paper: its language as one token, `[ces]`, then its characters, in one CTC
-sequence. Label 0 is the blank; the others are sorted, so the same texts give the same vocabulary.
+An utterance is labeled as in the paper: one token for its language, such as `[ces]`, then its characters, in one CTC
+sequence. Label 0 is the blank; the others are sorted, so the same texts always give the same vocabulary.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def can_be_character(character: str) -> bool:
 
 
 def frames_needed(labels: Sequence[int]) -> int:
-    """The fewest frames that CTC can align labels to: one per label, and a blank between two equal labels."""
+    """The minimum number of frames for CTC: one per label, and one for the blank between two equal labels."""
     return len(labels) + sum(label == following for label, following in pairwise(labels))
 
 
@@ -56,7 +56,7 @@ class Vocabulary:
     """
 
     num_language_tokens: ClassVar[int] = 1
-    """Labels of an utterance that are no characters."""
+    """Labels per utterance that are not characters."""
 
     def __init__(self, languages: Iterable[str], characters: Iterable[str]) -> None:
         self.languages = sorted(set(languages))
@@ -67,8 +67,8 @@ class Vocabulary:
         for character in self.characters:
             if not can_be_character(character):
                 raise ValueError(
-                    f"`characters` must be single, and neither {WORD_SPACE!r} nor white space other than the space; "
-                    f"got {character!r:.60}. Normalize the texts first."
+                    f"`characters` must be single characters other than {WORD_SPACE!r} and whitespace (except the "
+                    f"space); got {character!r:.60}. Normalize the texts first."
                 )
         self.tokens = [*SPECIAL_TOKENS, *(f"[{language}]" for language in self.languages), *self.characters]
         self._label_of = {token: label for label, token in enumerate(self.tokens)}
@@ -90,7 +90,7 @@ class Vocabulary:
         return isinstance(other, Vocabulary) and self.tokens == other.tokens
 
     def encode(self, text: str, language: str) -> list[int]:
-        """The labels of an utterance: its language, then its characters; all unknown characters have one label."""
+        """The labels of an utterance: its language, then its characters. All unknown characters share one label."""
         if language not in self.languages:
             raise ValueError(f"`language` must be one of {', '.join(self.languages)}; got {language!r}.")
         unknown = self._label_of[UNKNOWN]
@@ -114,7 +114,7 @@ class Vocabulary:
         return self.decode(label for label, _ in groupby(labels))
 
     def save(self, path: PathLike) -> None:
-        """Writes token -> label as JSON, the `vocab.json` of `transformers`."""
+        """Writes a JSON object of tokens and labels, in the format of `vocab.json` of `transformers`."""
         with atomic_write(path) as file:
             json.dump(self._label_of, file, ensure_ascii=False, indent=0)
 
@@ -140,11 +140,11 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: PathLike) -> Vocabulary:
-        """Reads a vocabulary written by `save`. A ValueError names the file if it is something else."""
+        """Reads a vocabulary written by `save`. A ValueError names the file if it is not one."""
         try:
             return cls._from_labels(read_json(path))
         except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}: not a vocabulary of this package: {error}") from error
+            raise ValueError(f"{os.fspath(path)}: not a vocabulary written by ctcdro: {error}") from error
 
     @classmethod
     def _from_labels(cls, label_of: Any) -> Vocabulary:
@@ -157,5 +157,5 @@ class Vocabulary:
         languages = [token[1:-1] for token in rest if len(token) > 2 and token[0] == "[" and token[-1] == "]"]
         vocabulary = cls(languages, (token for token in rest if len(token) == 1))
         if vocabulary._label_of != label_of:
-            raise ValueError("labels are not those of its languages and characters in sorted order")
+            raise ValueError("expected the labels of languages and characters in sorted order")
         return vocabulary

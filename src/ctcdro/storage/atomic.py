@@ -44,7 +44,7 @@ def atomic_write_many(paths: Sequence[PathLike]) -> Iterator[list[IO[str]]]:
             ]
             yield files
             wanted = [name for name, file in zip(names, files, strict=True) if not file.closed]
-        for unfinished, _ in wanted:  # reports a full disk before any file is renamed
+        for unfinished, _ in wanted:  # detects a full disk before any file is renamed
             flush_to_disk(unfinished)
         for unfinished, path in wanted:
             os.replace(unfinished, path)
@@ -70,7 +70,7 @@ def atomic_write_bytes(path: PathLike, content: bytes) -> None:
 
 @contextmanager
 def atomic_folder(folder: PathLike) -> Iterator[Path]:
-    """Makes a temporary folder to write to. It replaces `folder` when the block ends."""
+    """Creates a temporary folder to write to, which replaces `folder` when the block ends."""
     folder = Path(os.path.abspath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = _unfinished(folder)
@@ -105,7 +105,7 @@ def flush_to_disk(path: PathLike) -> None:
 
 def _unfinished(path: PathLike) -> Path:
     path = Path(path)
-    return path.with_name(f".{path.name}.{uuid4().hex}{UNFINISHED}")  # process ids may be equal on two machines
+    return path.with_name(f".{path.name}.{uuid4().hex}{UNFINISHED}")  # process ids can coincide on two machines
 
 
 def _remove(path: Path) -> None:

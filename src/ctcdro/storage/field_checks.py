@@ -1,4 +1,4 @@
-"""Fields of JSON records: text, and seconds. Errors name the field."""
+"""Checks of text and durations in JSON records. Errors name the field."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from numbers import Real
 from typing import Any
 
 MAX_SECONDS = 1e9
-"""Longer audio does not exist, and sums and squares of it would not be finite."""
+"""Upper bound on durations, so that their sums and squares stay finite."""
 
 
 def check_text(name: str, value: Any, *, may_be_empty: bool = False) -> None:
-    """Rejects other types, and text that UTF-8 cannot represent, such as parts of file names in another encoding."""
+    """Rejects other types, and text that UTF-8 cannot represent, such as file names in another encoding."""
     if not isinstance(value, str) or not (value or may_be_empty):
-        expected = "text" if may_be_empty else "text, and not empty"
+        expected = "text" if may_be_empty else "non-empty text"
         raise ValueError(f"`{name}` must be {expected}, got {shorten(value)}")
     if not value.isascii():
         try:
@@ -29,8 +29,8 @@ def check_seconds(name: str, value: Any, *, may_be_zero: bool = False) -> float:
     except OverflowError:
         seconds = math.inf
     if not (0 < seconds < MAX_SECONDS or (may_be_zero and seconds == 0)):
-        expected = "zero or more" if may_be_zero else "positive"
-        raise ValueError(f"`{name}` must be {expected} seconds below {MAX_SECONDS:g}, got {shorten(value)}")
+        expected = "non-negative" if may_be_zero else "positive"
+        raise ValueError(f"`{name}` must be a {expected} number of seconds below {MAX_SECONDS:g}, got {shorten(value)}")
     return seconds
 
 

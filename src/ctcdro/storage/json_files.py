@@ -23,7 +23,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_json(text: str) -> Any:
-    """Parses JSON; rejects half of a surrogate pair, which no file or terminal could show again."""
+    """Parses JSON; rejects unpaired UTF-16 surrogates, which cannot be written to a file or shown on a terminal."""
     try:
         value = json.loads(text)
     except RecursionError as error:
@@ -32,7 +32,7 @@ def parse_json(text: str) -> Any:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            raise ValueError("text with half of a surrogate pair, which UTF-8 cannot represent") from error
+            raise ValueError("unpaired UTF-16 surrogate, which UTF-8 cannot represent") from error
     return value
 
 
@@ -40,7 +40,7 @@ def read_json(path: PathLike) -> Any:
     with open(path, "rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise ValueError(f"{os.fspath(path)}: larger than {MAX_BYTES:,} bytes, so it is not read. Remove it.")
+        raise ValueError(f"{os.fspath(path)}: the file is larger than {MAX_BYTES:,} bytes. Remove it.")
     try:
         return parse_json(content.decode())
     except ValueError as error:
@@ -64,7 +64,7 @@ def append_line(path: Path, record: Any) -> None:
 
 
 def scan_json_lines(path: PathLike) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Yields the number of each line that is not blank, and its object, or the reason why it has none."""
+    """Yields the number of each nonblank line, with its object or, if it has none, the error."""
     for number, line in numbered_bytes(path):
         try:
             yield number, _parse_line(line)
@@ -81,7 +81,7 @@ def read_json_lines(path: PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:
-    """Reads the records of a log up to the first invalid line, which a killed process may have left unfinished."""
+    """Reads the records of a log up to the first invalid line, which a killed process may have left behind."""
     if path.exists():
         for _, record in scan_json_lines(path):
             if isinstance(record, ValueError):

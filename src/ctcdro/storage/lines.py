@@ -17,9 +17,9 @@ MAX_LINE_BYTES = 2**24
 
 
 def numbered_lines(path: PathLike) -> Iterator[tuple[int, str]]:
-    """Reads the lines of a UTF-8 file and their numbers, from 1.
+    """Reads the lines of a UTF-8 file with their line numbers, starting at 1.
 
-    Blank lines, line ends (also those of Windows) and a byte order mark are skipped. A file whose name ends in .gz is
+    Blank lines, line ends (including Windows line ends) and a byte order mark are dropped. Files ending in .gz are
     decompressed.
     """
     for number, line in numbered_bytes(path):
@@ -38,7 +38,7 @@ def numbered_bytes(path: PathLike) -> Iterator[tuple[int, bytes]]:
         try:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
                 if len(line) > MAX_LINE_BYTES:
-                    raise ValueError(f"{os.fspath(path)}:{number}: a line of more than {MAX_LINE_BYTES:,} bytes")
+                    raise ValueError(f"{os.fspath(path)}:{number}: the line has more than {MAX_LINE_BYTES:,} bytes")
                 line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 if line.strip():
                     yield number, line.rstrip(b"\r\n")

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
 
-# Children of a killed process, killed with it, may hold its lock until the system gets to end them.
+# Children that are killed together with their parent may hold its lock for a moment longer.
 SECONDS_TO_DIE = 0.5
 
 
@@ -27,8 +27,8 @@ def lock_folder(folder: PathLike, *, wait: bool = False) -> Iterator[Path]:
     """Creates a folder, and locks it against other processes and threads until the end of the block.
 
     The lock is released when the process ends, even if it is killed; the file `.lock` stays. After an error, a folder
-    that this function created is removed if it is empty. While another process holds the lock, this raises a
-    ValueError, or waits.
+    that this function created is removed if it is empty. While another process holds the lock, this function raises a
+    ValueError, or waits if `wait` is true.
     """
     folder = Path(folder)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -69,10 +69,10 @@ def _lock(folder: Path, wait: bool) -> Iterator[None]:
                 time.sleep(0.05)
             if not acquired:
                 raise ValueError(
-                    f"{folder}: another process is writing to this folder. Wait until it ends, or choose another one."
+                    f"{folder}: another process is writing to this folder. Wait until it ends, or use another folder."
                 )
             if not _is_same_file(file, path):
-                continue  # removed as well
+                continue  # the last holder failed and removed the file
             _held.add(file)
             try:
                 yield
@@ -93,7 +93,7 @@ def _open(path: Path, flags: int) -> IO[bytes]:
         return open(path, "rb", opener=lambda path, _: os.open(path, flags | os.O_NOFOLLOW, 0o666))
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise ValueError(f"{path} is a symbolic link, so it cannot be a lock. Remove it.") from error
+            raise ValueError(f"{path} is a symbolic link; lock files must be regular files. Remove it.") from error
         raise
 
 
@@ -105,11 +105,12 @@ def _acquire(file: IO[bytes], wait: bool) -> bool:
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
             raise
-        logger.warning("%s: this file system has no locks. Run only one process at a time in this folder.", file.name)
+        logger.warning("%s: this file system does not support locks. Run one process at a time per folder.", file.name)
     return True
 
 
-# A lock is held until all copies of its file are closed, so workers that outlive a killed process must have none.
+# A lock is held until all copies of its file are closed, so forked workers, which may outlive a killed parent, must
+# close theirs.
 _held: set[IO[bytes]] = set()
 
 

@@ -1,8 +1,8 @@
 """Paths of audio files in manifests, and checks of folders.
 
-An untrusted manifest could name any file of yours, whose audio would then be trained on and shown in a report. A
-relative path must therefore stay below the folder of its manifest. Absolute paths are allowed, because `ctcdro
-prepare` writes them for corpora that stay where they are.
+An untrusted manifest can point to any file on your disk, whose audio would then be used for training and appear in
+reports. A relative path must therefore stay below the folder of its manifest. Absolute paths are allowed, because
+`ctcdro prepare` writes them for corpora that it does not copy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 def resolve_audio_path(path: str, folder: PathLike) -> str:
     """The path of an audio file that a manifest in `folder` names."""
     if ".." in path and escapes_folder(path) and not os.path.isabs(path):
-        raise ValueError(f"{path!r:.60} leads out of the folder of the manifest; write it as an absolute path")
+        raise ValueError(f"{path!r:.60} points outside the folder of the manifest; use an absolute path instead")
     return os.path.join(folder, path)
 
 
@@ -28,7 +28,7 @@ def find_listed_audio(path: str, folder: PathLike) -> str:
 
 
 def escapes_folder(path: str) -> bool:
-    """Whether a path, taken relative to a folder, leads out of it."""
+    """Whether a path, taken relative to a folder, points outside it."""
     return os.path.isabs(path) or os.path.normpath(path).split(os.sep)[0] == os.pardir
 
 
@@ -36,11 +36,11 @@ def refuse_link(path: Path) -> None:
     """Rejects a symbolic link in an untrusted folder: files elsewhere would be replaced or removed."""
     if path.is_symlink():
         raise ValueError(
-            f"{path} is a symbolic link to {os.readlink(path)}, so nothing is read or written there. Remove the link, "
-            "or choose another folder."
+            f"{path} is a symbolic link to {os.readlink(path)}, which is not followed. Remove the link, or choose "
+            "another folder."
         )
 
 
 def is_empty(folder: PathLike) -> bool:
-    """Whether a folder is missing, or has nothing in it."""
+    """Whether a folder is missing or empty."""
     return not os.path.exists(folder) or not os.listdir(folder)

@@ -19,7 +19,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: PathLike) -> None:
         content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         safetensors.torch.save_file(content, path)
     except safetensors.SafetensorError as error:  # raised even if the disk is full
-        raise OSError(f"{path}: not written: {error}") from error
+        raise OSError(f"{path}: cannot write the file: {error}") from error
 
 
 def load_tensors(path: PathLike) -> dict[str, Tensor]:
@@ -31,7 +31,7 @@ def load_tensors(path: PathLike) -> dict[str, Tensor]:
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """A digest of names, types, shapes and values: equal for tensors that are equal to the bit."""
+    """A digest of names, types, shapes and values; equal only for bitwise equal tensors."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -1,1 +1,1 @@
-"""Generated speech: a corpus in several languages, spoken by eSpeak NG, from a seed."""
+"""Synthetic speech: a reproducible corpus in several languages, spoken by eSpeak NG."""

@@ -1,4 +1,4 @@
-"""Rooms and noise: pure functions of samples and a random generator, which keep the number of samples.
+"""Reverberation and noise: pure functions of samples and a random generator, which keep the number of samples.
 
 Samples are floats between -1 and 1.
 """
@@ -13,13 +13,13 @@ import numpy.typing as npt
 Samples: TypeAlias = npt.NDArray[np.float64]
 
 DECAY = np.log(1000.0)  # 60 dB, the definition of reverberation time
-DIRECT_TO_ROOM = 2.0  # energy of the direct sound over that of the echo
-LOUDNESS = 0.05  # root mean square; -26 dB of full scale
+DIRECT_TO_ROOM = 2.0  # energy of the direct sound divided by that of the reverberation
+LOUDNESS = 0.05  # root mean square; -26 dB relative to full scale
 PEAK = 0.99
 
 
 def add_room(samples: Samples, reverberation: float, sample_rate: int, rng: np.random.Generator) -> Samples:
-    """Adds the echo of a room: noise that falls by 60 dB in `reverberation` seconds."""
+    """Adds reverberation: convolves with noise that decays by 60 dB in `reverberation` seconds."""
     times = np.arange(1, int(3 * reverberation * sample_rate / 2) + 1) / sample_rate
     if not len(times):
         return samples
@@ -31,7 +31,7 @@ def add_room(samples: Samples, reverberation: float, sample_rate: int, rng: np.r
 
 
 def add_noise(samples: Samples, snr: float, rng: np.random.Generator) -> Samples:
-    """Adds pink noise, `snr` decibels below the samples."""
+    """Adds pink noise with a signal-to-noise ratio of `snr` decibels."""
     noise = pink_noise(len(samples), rng)
     return samples + noise * np.sqrt(np.mean(samples**2) / np.mean(noise**2) / 10 ** (snr / 10))
 
@@ -46,10 +46,10 @@ def pink_noise(num_samples: int, rng: np.random.Generator) -> Samples:
 
 
 def set_level(samples: Samples) -> Samples:
-    """Makes all recordings equally loud, unless that would clip them."""
+    """Scales samples to a common loudness, or less if that would clip them."""
     return samples * min(LOUDNESS / np.sqrt(np.mean(samples**2)), PEAK / np.max(np.abs(samples)))
 
 
 def _fast_size(num_samples: int) -> int:
-    """The next power of two: transforms of other sizes may take ten times as long."""
+    """The next power of two: Fourier transforms of other sizes may take ten times as long."""
     return 1 << (num_samples - 1).bit_length()

@@ -1,16 +1,16 @@
-"""`make_corpus`: specs -> audio files and manifests, without a download.
+"""`make_corpus` generates audio files and manifests from specifications, without a download.
 
     make_corpus("corpus", DEMO_SPECS)
 
 Guarantees:
 
-* the same specs and seed give the same bytes, with any number of workers; test sentences do not depend on the minutes
-  of training audio;
+* the same specs and seed give the same bytes, with any number of workers; test sentences do not depend on the amount of
+  training audio;
 * no text occurs twice in a corpus, so no test sentence is in the training data; speakers are the same in all splits;
-* names of audio files have a digest of all that determines them. Existing files are kept, so an interrupted call
-  resumes.
+* names of audio files contain a digest of everything that determines them. Existing files are kept, so a second call
+  resumes an interrupted one.
 
-eSpeak NG is a formant synthesizer: good for trials, no substitute for human speech.
+eSpeak NG is a formant synthesizer: useful for experiments, but no substitute for human speech.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ def make_corpus(
     """Writes audio and the manifests `train.jsonl`, `dev.jsonl` and `test.jsonl` to a folder.
 
     Args:
-        out: the dataset folder. Audio of other specs in it is kept.
+        out: the dataset folder. It may contain audio of other specs, which is kept.
         specs: specifications by ISO 639-3 language code.
-        seed: seed of words, speakers, rooms and noise.
+        seed: seed for words, speakers, reverberation and noise.
         num_workers: number of processes; by default one per core.
-        overwrite: whether to replace the manifests of a dataset that was made with other options.
+        overwrite: whether to replace the manifests of a dataset that was built with other options.
 
     Returns:
         The manifests, by split.
 
     Raises:
-        ValueError: if a language is not supported, or has too few words for so many different sentences; or if another
+        ValueError: if a language is not supported or has too few words for so many different sentences, or if another
             process is writing to the folder.
     """
     languages = sorted(specs)
@@ -72,7 +72,7 @@ def make_corpus(
     if not languages:
         raise ValueError("`specs` must have at least one language; got none.")
     if num_workers is not None and num_workers < 1:
-        raise ValueError(f"`num_workers` must be 1 or more; got {num_workers!r}.")
+        raise ValueError(f"`num_workers` must be a positive integer; got {num_workers!r}.")
     _check_packages()
     folder = Path(os.path.abspath(out))
     about = {"reader": "synthetic", "seed": seed, "recipes": {name: asdict(specs[name]) for name in languages}}
@@ -106,14 +106,14 @@ def _job(key: Key, sentence: Sentence, spec: SpeechSpec, seed: int, folder: Path
         reverberation=spec.reverberation,
         seed=int(rng.integers(2**62)),
     )
-    # All that determines the audio; other versions of numpy may generate other noise.
+    # Everything that determines the audio, including the version of numpy, which generates the noise.
     made_by = [FORMAT, *(version(package) for package in ("espeakng-loader", "soxr", "numpy"))]
     digest = hashlib.sha256(json.dumps([asdict(job), made_by]).encode()).hexdigest()[:16]
     return replace(job, path=str(folder / "audio" / key[0] / f"{key[0]}-{digest}.wav"))
 
 
 def _render(jobs: Mapping[Key, SpeakJob], pool: Pool, track: Track) -> dict[Key, int]:
-    """Renders missing files, and returns the number of samples of each."""
+    """Renders missing files, and returns the number of samples per file."""
     for folder in {Path(str(job.path)).parent for job in jobs.values()}:
         folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(folder)

@@ -1,8 +1,8 @@
 """eSpeak NG through ctypes: text -> phonemes, text -> samples.
 
-The library comes with the package espeakng-loader. It keeps hidden state between utterances, and draws breath noise
-from a generator seeded by the clock. The same call therefore gives the same samples only after seeding, which is done
-here, and in a process that has not spoken before (`rendering.py` forks one per utterance).
+The package espeakng-loader provides the library. It keeps hidden state between utterances, and its noise comes from a
+generator seeded with the clock. The same call therefore gives the same samples only if this module seeds the generator
+and the process has not spoken before (`rendering.py` forks one per utterance).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ CHARS_UTF8 = 1
 PHONEMES_IPA = 2
 RATE, PITCH = 1, 3
 
-# The library copies the path of its data into 160 bytes, and appends to it.
+# The library copies the path of its data into a buffer of 160 bytes, and appends to it.
 MAX_PATH = 120
 
 _Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
 
 
 class ESpeak:
-    """The library, ready to speak.
+    """The initialized library.
 
-    Use it in a separate process: there is one voice per process, and the working directory is changed if the path of
-    the library's data is too long.
+    Use it in a separate process: there is one voice per process, and a long path of the library's data changes the
+    working directory.
     """
 
     def __init__(self) -> None:
@@ -46,10 +46,10 @@ class ESpeak:
             AUDIO_OUTPUT_SYNCHRONOUS, 0, os.fsencode(folder), INITIALIZE_DONT_EXIT
         )
         if self.sample_rate <= 0:
-            raise RuntimeError(f"eSpeak NG cannot be started with the data in {folder}; reinstall espeakng-loader.")
+            raise RuntimeError(f"Cannot start eSpeak NG with the data in {folder}. Reinstall espeakng-loader.")
         self._library.espeak_TextToPhonemes.restype = ctypes.c_char_p
         self._chunks: list[npt.NDArray[np.int16]] = []
-        self._callback = _Callback(self._receive)  # kept, because the library holds a pointer to it
+        self._callback = _Callback(self._receive)  # keeps a reference, because the library has only a pointer
         self._library.espeak_SetSynthCallback(self._callback)
 
     def _receive(self, samples: Any, num_samples: int, _events: Any) -> int:
@@ -58,9 +58,9 @@ class ESpeak:
         return 0
 
     def set_voice(self, name: str) -> None:
-        """Sets the voice, such as "cs", or with a variant "cs+f2"."""
+        """Sets the voice, such as "cs", or "cs+f2" with a variant."""
         if self._library.espeak_SetVoiceByName(name.encode()) != 0:
-            raise ValueError(f"`voice` must be one of eSpeak NG's, got {name!r}.")
+            raise ValueError(f"`voice` must be a voice of eSpeak NG; got {name!r}.")
 
     def read(self, text: str) -> str:
         """The phonemes of a text, in the International Phonetic Alphabet; "(en)" marks a change of language."""
@@ -72,7 +72,7 @@ class ESpeak:
         return " ".join(clauses).strip()
 
     def say(self, text: str, rate: int, pitch: int) -> npt.NDArray[np.int16]:
-        """The samples of a text, at `rate` words per minute; `pitch` is 0 to 100, and 50 that of the voice."""
+        """The samples of a text, at `rate` words per minute. `pitch` is 0 to 100; 50 is the pitch of the voice."""
         self._library.espeak_SetParameter(RATE, rate, 0)
         self._library.espeak_SetParameter(PITCH, pitch, 0)
         self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))

@@ -6,8 +6,8 @@ Guarantees:
 
 * the same job gives the same bytes, with any number of workers and in any order;
 * audio files are written atomically;
-* the calling process, which may have threads, is never forked; the workers end when it ends or is killed;
-* rendering an utterance has a time limit, and the death of a worker is an error.
+* the calling process, which may have threads, is never forked; workers end when it ends or is killed;
+* rendering an utterance has a time limit, and the death of a worker raises an error.
 
 Workers do not import torch.
 """
@@ -47,7 +47,7 @@ TIME_LIMIT = 60  # seconds per utterance, which usually takes ten milliseconds
 
 @dataclass(frozen=True)
 class ReadJob:
-    """Job: the phonemes of words."""
+    """A job whose answer is the phonemes of words."""
 
     voice: str
     words: Sequence[str]
@@ -55,7 +55,7 @@ class ReadJob:
 
 @dataclass(frozen=True)
 class SpeakJob:
-    """Job: the audio of a text. The answer is its number of samples."""
+    """A job that renders a text. The answer is the number of samples."""
 
     voice: str
     text: str
@@ -64,7 +64,7 @@ class SpeakJob:
     snr: float | None = None
     reverberation: float = 0.0
     seed: int = 0
-    """Seed of room and noise."""
+    """Seed for reverberation and noise."""
     path: str | None = None
     """Absolute path of the file to write, or None."""
 
@@ -107,7 +107,7 @@ class Pool:
 
 
 class _Worker:
-    """A worker process, seen from the caller."""
+    """The caller's side of a worker process."""
 
     def __init__(self) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, closed by `close`
@@ -165,12 +165,12 @@ def _describe(job: Job) -> str:
 
 
 def work() -> None:
-    """Runs a worker process: answers jobs until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all processes of a terminal
+    """Runs a worker process: answers jobs until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches all processes in a terminal
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)  # the library may print
         espeak = ESpeak()
-        gc.freeze()  # so forks do not copy memory
+        gc.freeze()  # prevents copies of memory in forks
         for line in sys.stdin.buffer:
             kind, fields = json.loads(line)
             job = {"ReadJob": ReadJob, "SpeakJob": SpeakJob}[kind](**fields)
@@ -192,7 +192,7 @@ def _answer(espeak: ESpeak, job: Job) -> dict[str, Any]:
 
 
 def in_fork(function: Callable[[], bytes]) -> bytes:
-    """Calls a function in a forked process; raises its error, or the signal that ended it, as a RuntimeError."""
+    """Calls a function in a forked process. Raises a RuntimeError with its error, or the signal that ended it."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -210,7 +210,7 @@ def in_fork(function: Callable[[], bytes]) -> bytes:
         received = file.read()  # until the process ends
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status):
-        raise RuntimeError(f"eSpeak NG died of signal {signal.Signals(os.WTERMSIG(status)).name}")
+        raise RuntimeError(f"eSpeak NG was killed by signal {signal.Signals(os.WTERMSIG(status)).name}")
     if not received.startswith(b"+"):
         raise RuntimeError(received[1:].decode() or "no answer")
     return received[1:]
@@ -227,7 +227,7 @@ def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: SpeakJob) -> n
     import soxr
 
     samples = soxr.resample(spoken / 32768.0, sample_rate, SAMPLE_RATE)
-    # Utterances that are too short get more silence.
+    # Short utterances are padded with silence.
     missing = round(SHORTEST * SAMPLE_RATE) - len(samples)
     samples = np.pad(samples, max(round(MARGIN * SAMPLE_RATE), (missing + 1) // 2))
     rng = np.random.default_rng(job.seed)
@@ -241,7 +241,7 @@ WAV_HEADER = 44  # bytes, as `wave` writes it
 
 
 def _write(path: str, samples: npt.NDArray[np.int16]) -> None:
-    # FLAC takes three times as long to write and six times as long to read, and saves a quarter of the size.
+    # WAV: FLAC takes three times as long to write and six times as long to read, and saves only a quarter of the size.
     content = io.BytesIO()
     with wave.open(content, "wb") as file:
         file.setnchannels(1)

@@ -1,7 +1,7 @@
 """The script of a synthetic corpus: the sentences of each split and their speakers.
 
-It is a function of specs, seed and installed packages. To compose sentences of a given duration, a few sentences of
-each speaker are rendered first, and a linear function is fitted: seconds by number of words and of sounds.
+It depends only on specs, seed and installed packages. To predict durations, a few sentences per speaker are rendered
+first, and a linear function of the number of words and of phonemes is fitted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .spec import LONGEST, SHORTEST, SpeechSpec
 from .voices import LANGUAGES, VARIANTS
 from .words import compose, frequent_words, is_read_well, join, num_sounds
 
-SPLITS = ("test", "dev", "train")  # in the order of drawing
-NUM_MEASURED = 8  # sentences per speaker that are rendered to measure durations
-NUM_TRIES = 50  # to find a sentence that is new
+SPLITS = ("test", "dev", "train")  # in this order, sentences are drawn
+NUM_MEASURED = 8  # sentences per speaker to render for the fit of durations
+NUM_TRIES = 50  # to find a new sentence
 PITCHES = (35, 65)
 SHORTEST_WORD = 0.05  # seconds
 
@@ -38,7 +38,7 @@ class Speaker(NamedTuple):
     rate: int
 
     def say(self, words: Sequence[str]) -> SpeakJob:
-        # Spaces also for languages without them: eSpeak NG truncates words of hundreds of bytes.
+        # Spaces even in languages without them: eSpeak NG truncates words of hundreds of bytes.
         return SpeakJob(voice=self.voice, text=" ".join(words), rate=self.rate, pitch=self.pitch)
 
 
@@ -79,7 +79,7 @@ def plan(specs: Mapping[str, SpeechSpec], seed: int, pool: Pool) -> dict[Key, Se
 
 
 def rng_of(*name: int | str) -> np.random.Generator:
-    """A random generator with a name, the same in every process."""
+    """A random generator seeded with a name, the same in every process."""
     digest = hashlib.sha256(repr(name).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest, "little"))
 
@@ -118,7 +118,7 @@ def draw_durations(spec: SpeechSpec, minutes: float, rng: np.random.Generator) -
         return []
     if spec.spread > 0:
         drawn = rng.gamma((spec.duration / spec.spread) ** 2, size=len(drawn))
-    for _ in range(8):  # clipping moves the mean
+    for _ in range(8):  # clipping shifts the mean
         drawn = np.clip(drawn * (spec.duration / drawn.mean()), SHORTEST, LONGEST)
     return drawn.tolist()
 
@@ -126,7 +126,7 @@ def draw_durations(spec: SpeechSpec, minutes: float, rng: np.random.Generator) -
 def _measure(
     words: Mapping[str, Sequence[Word]], speakers: Mapping[str, Sequence[Speaker]], pool: Pool
 ) -> dict[Speaker, SpeakerPace]:
-    """Renders a few sentences of one to eight words per speaker, and fits their durations."""
+    """Renders a few sentences of one to eight words per speaker, and fits the durations."""
     pairs = [(language, speaker) for language, everyone in sorted(speakers.items()) for speaker in everyone]
     trials = [_draw_trials(words[language], speaker) for language, speaker in pairs]
     jobs = [
@@ -155,7 +155,7 @@ def _new_sentence(
 ) -> tuple[str, ...]:
     """Draws a sentence of about `target` seconds that is not in `seen`, and adds it."""
     for tried in range(NUM_TRIES):
-        # There are few sentences of one short word; when they are used up, longer ones are drawn.
+        # There are few sentences of one short word; when they run out, longer ones are drawn.
         longer = target * (1 + tried / 100)
         chosen = tuple(words[index] for index in compose(pace.seconds, longer - pace.base, rng))
         text = join(chosen, LANGUAGES[language])
@@ -163,6 +163,6 @@ def _new_sentence(
             seen.add(text)
             return chosen
     raise ValueError(
-        f"The {len(words)} words of {language!r} are too few: no new sentence of {target:.1f} seconds was found in "
-        f"{NUM_TRIES} tries. Raise `num_words` or `duration` in its spec, or reduce the minutes."
+        f"{language!r} has too few words ({len(words)}): no new sentence of {target:.1f} seconds was found in "
+        f"{NUM_TRIES} attempts. Raise `num_words` or `duration` in its spec, or reduce the minutes."
     )

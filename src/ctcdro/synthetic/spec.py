@@ -1,4 +1,4 @@
-"""Specifications of synthetic speech, and those of the demonstration."""
+"""Specifications of synthetic speech, including those of the demo."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class SpeechSpec:
     """The speech of one language."""
 
     duration: float = 4.0
-    """Mean duration of the utterances, in seconds; each has between 0.4 and 20."""
+    """Mean duration of the utterances, in seconds; each lasts between 0.4 and 20."""
     spread: float = 1.5
     """Standard deviation of their durations, in seconds."""
     words_per_minute: tuple[float, float] = (120.0, 160.0)
-    """Slowest and fastest speaker."""
+    """Speaking rates of the slowest and the fastest speaker, in words per minute."""
     num_words: int = 500
-    """Number of different words: the most frequent ones, or all if there are fewer."""
+    """Vocabulary size: the most frequent words, or all if there are fewer."""
     num_speakers: int = 4
     snr: tuple[float, float] | None = None
     """Lowest and highest signal-to-noise ratio, in decibels; None for no noise."""
     reverberation: float = 0.0
-    """Seconds in which the echo of the room falls by 60 decibels; 0 for no room."""
+    """Reverberation time: seconds until reverberation decays by 60 decibels; 0 for none."""
     train_minutes: float = 10.0
     dev_minutes: float = 2.0
     test_minutes: float = 5.0
@@ -37,10 +37,10 @@ class SpeechSpec:
                 continue
             if name in ("words_per_minute", "snr"):
                 is_valid = isinstance(value, tuple | list) and len(value) == 2 and least <= value[0] <= value[1] <= most
-                expected = f"two numbers from {least} to {most}, the smaller first"
+                expected = f"two numbers from {least} to {most} in increasing order"
             elif name.startswith("num_"):
                 is_valid = isinstance(value, int) and least <= value <= most
-                expected = f"a whole number from {least} to {most:,}"
+                expected = f"an integer from {least} to {most:,}"
             else:
                 is_valid = least <= value <= most
                 expected = f"a number from {least:g} to {most:g}"
@@ -61,7 +61,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "test_minutes": (0, MAX_MINUTES),
 }
 
-# The durations of the paper's first set, times 0.3; Korean stands for Min Nan, which eSpeak NG does not speak.
+# The durations of the paper's set 1, times 0.3. Korean replaces Min Nan, for which eSpeak NG has no voice.
 _PACE = (105.0, 130.0)
 DEMO_SPECS = {
     "ces": SpeechSpec(duration=1.2, spread=0.51, words_per_minute=_PACE, snr=(20.0, 35.0)),

@@ -1,7 +1,7 @@
-"""Languages that eSpeak NG reads in their own script. They are listed in languages.tsv, in this folder.
+"""Languages that eSpeak NG reads in their usual script, from languages.tsv in this folder.
 
-A language is supported if the voice reads its frequent words as words, not as names of letters and not in English,
-judged by the phonemes; nobody has listened to all of them. `words.py` skips single words that fail.
+A language is supported if, judged by the phonemes, the voice reads frequent words as words, not as names of letters and
+not in English. Nobody has listened to all of them. `words.py` skips single words that fail.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Language(NamedTuple):
     """Name of the voice in eSpeak NG."""
     script: str
     wordfreq: str
-    """Code in wordfreq; "-" if wordfreq has no list for it, and would return English words."""
+    """Code in wordfreq; "-" if wordfreq has no list, and would return English words."""
 
     @property
     def spaced(self) -> bool:
-        """Whether there are spaces between words."""
+        """Whether words are separated by spaces."""
         return self.script not in ("Han", "Kana")
 
 
@@ -36,18 +36,18 @@ def _read_languages() -> dict[str, Language]:
 LANGUAGES = _read_languages()
 
 UNSUPPORTED = {
-    "heb": "eSpeak NG reads Hebrew without the vowels that its script omits",
+    "heb": "eSpeak NG does not add the vowels that Hebrew script omits",
     "khm": "eSpeak NG has no voice for Khmer",
-    "mya": "eSpeak NG reads Burmese script without its vowels",
-    "tha": "eSpeak NG does not separate words in Thai script, and misplaces its vowels",
+    "mya": "eSpeak NG drops the vowels of Burmese script",
+    "tha": "eSpeak NG neither segments Thai script into words nor places its vowels correctly",
 }
 
-# Variants of a voice that differ most in pitch and timbre, without being effects.
+# Variants of a voice that differ most in pitch and timbre and still sound human.
 VARIANTS = ("m1", "f2", "m3", "f4", "klatt4", "f5", "m7", "Annie")
 
 
 def likely_code(language: str) -> str:
-    """The ISO 639-3 code for a code, a tag or an English name; the name itself in lower case if it is unknown."""
+    """The ISO 639-3 code for a code, a tag or an English name; an unknown name is returned in lower case."""
     language = language.casefold()
     for code, known in LANGUAGES.items():
         if language == known.name.split(",")[0].casefold():
@@ -59,7 +59,7 @@ def likely_code(language: str) -> str:
 
 
 def check_languages(codes: Iterable[str]) -> None:
-    """Rejects languages for which no speech can be synthesized, and suggests similar codes."""
+    """Rejects languages without a usable voice, and suggests similar codes."""
     unknown = [code for code in codes if code not in LANGUAGES]
     if unknown:
         reasons = "; ".join(UNSUPPORTED[code] for code in unknown if code in UNSUPPORTED)

@@ -21,14 +21,14 @@ import numpy.typing as npt
 from ..speech.normalization import clean
 from .voices import LANGUAGES, Language
 
-# Prefixes of the Unicode names of letters, where they are not just the name of the script.
+# Prefixes of the Unicode names of letters, for scripts whose name is not the prefix.
 LETTER_NAMES = {
     "Arabic": ("ARABIC LETTER",),  # without tatweel, which is not spoken
     "Han": ("CJK UNIFIED",),
     "Hangul": ("HANGUL SYLLABLE",),
     "Kana": ("HIRAGANA LETTER", "KATAKANA LETTER", "KATAKANA-HIRAGANA PROLONGED"),
 }
-SYLLABIC = {"Han", "Hangul"}  # one character can be a word; elsewhere it is read as the name of a letter
+SYLLABIC = {"Han", "Hangul"}  # one character can be a word; in other scripts it is read as the name of a letter
 
 # Words without any of these are abbreviations, which are spelled out.
 VOWEL_LETTERS = {
@@ -38,11 +38,12 @@ VOWEL_LETTERS = {
 }
 NOT_FIRST_IN_KANA = "んンっッーぁぃぅぇぉゃゅょァィゥェォャュョ"
 
-# In the International Phonetic Alphabet of eSpeak NG, with the mark of syllabic consonants.
+# In eSpeak NG's International Phonetic Alphabet, including the mark of syllabic consonants.
 VOWEL_SOUNDS = "aeiouyæøœɐɑɒɔɘəɚɛɜɞɤɨɪɯɵɶʉʊʌʏεᵻ\u0329"
 NO_SOUNDS = "ˈˌː"
 
-# Sample texts in gflanguages, by voice: with the names in CLDR, the source of words of languages without wordfreq.
+# Sample texts in gflanguages, by voice. Together with the names in CLDR, they provide the words of languages without
+# wordfreq.
 SAMPLES = {"ka": "ka_Geor", "sw": "sw_Latn", "yue": "yue_Hant"}
 
 NUM_LISTED = 10_000  # words from wordfreq, before filtering
@@ -66,14 +67,14 @@ def _listed(language: Language) -> Iterator[str]:
     import wordfreq
 
     for word in wordfreq.top_n_list(language.wordfreq, NUM_LISTED):
-        # wordfreq folds case, which replaces the final sigma by a sigma and the sharp s by ss.
+        # wordfreq folds case, which replaces final sigma with sigma and sharp s with ss.
         spelled = re.sub("σ$", "ς", word) if language.script == "Greek" else word
         if clean(spelled) == spelled and not (language.voice == "de" and "ss" in spelled):
             yield spelled
 
 
 def _split(text: str, language: Language) -> list[str]:
-    """The words of a text, or without spaces the short phrases between punctuation and digits."""
+    """The words of a text; in languages without spaces, the short phrases between punctuation and digits."""
     if not language.spaced:
         return [phrase for phrase in re.split(r"[\W\d_]+", text) if len(phrase) <= MAX_PHRASE]
     words = (word.strip(",.;:") for word in re.split(r"[\s\-‑–/()]+", text))
@@ -81,7 +82,7 @@ def _split(text: str, language: Language) -> list[str]:
 
 
 def _cldr_names(locale: str) -> Iterator[str]:
-    """Names of times, places and languages. Month names are those used in dates: others may be inherited."""
+    """Names of times, places and languages. Months are in the form used in dates: others may be inherited."""
     from babel import Locale
 
     names = Locale.parse(locale)
@@ -101,7 +102,7 @@ def _sample_texts(sample: str) -> Iterator[str]:
 
 
 def is_word(word: str, language: Language) -> bool:
-    """Whether a text is one word in the script of the language, and no abbreviation."""
+    """Whether a text is one word in the script of the language, and not an abbreviation."""
     if len(word) < (1 if language.script in SYLLABIC else 2) or not unicodedata.category(word[0]).startswith("L"):
         return False
     if not all(_is_of_script(character, language.script) for character in word):
@@ -123,10 +124,10 @@ _ARABIC_MARKS = {"ARABIC FATHA", "ARABIC DAMMA", "ARABIC KASRA", "ARABIC SHADDA"
 
 
 def is_read_well(reading: str, language: Language) -> bool:
-    """Whether phonemes from `ESpeak.read` are those of a word read in its language, and not spelled out.
+    """Whether phonemes from `ESpeak.read` show that a word was read in its language, and not spelled out.
 
-    A change of language is in parentheses, and names of letters are separated by spaces. Arabic words whose short
-    vowels are unknown have sequences of consonants.
+    A change of language is in parentheses, and names of letters are separated by spaces. Arabic words with unknown
+    short vowels have sequences of consonants.
     """
     if "(" in reading or (" " in reading and language.script != "Han"):
         return False
@@ -146,7 +147,7 @@ def join(words: Sequence[str], language: Language) -> str:
 
 
 def compose(seconds: npt.NDArray[np.float64], target: float, rng: np.random.Generator) -> list[int]:
-    """Numbers of one or more random words, of (n,) `seconds`, whose total duration is close to `target`."""
+    """Draws words, of (n,) `seconds` each, whose total duration is close to `target`; returns their numbers."""
     chosen: list[int] = []
     shortest = seconds.min()
     while target - seconds[word := int(rng.integers(len(seconds)))] >= shortest:

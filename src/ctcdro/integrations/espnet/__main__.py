@@ -1,4 +1,4 @@
-"""`python -m ctcdro.integrations.espnet`: ESPnet's `asr_train` with the loss and the batches of ctcdro."""
+"""`python -m ctcdro.integrations.espnet` runs ESPnet's `asr_train` with the loss and the batches of ctcdro."""
 
 from .task import CTCDROTask
 

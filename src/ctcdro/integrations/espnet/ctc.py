@@ -15,7 +15,7 @@ from .data import Categories
 
 
 class RobustCTC(CTC):
-    """The output layer and options of `plain`, with the loss of CTC-DRO in training, and its own everywhere else."""
+    """The CTC module `plain` with the loss of CTC-DRO in training, and its own loss otherwise."""
 
     def __init__(
         self, plain: CTC, objective: Objective, normalization: Normalization, num_language_tokens: int
@@ -26,7 +26,7 @@ class RobustCTC(CTC):
         self.objective = objective
         self.normalization: Normalization = normalization
         self.num_language_tokens = num_language_tokens
-        self.groups: list[str] | None = None  # of the utterances of the next batch
+        self.groups: list[str] | None = None  # of the next batch
         self.register_state_dict_post_hook(_names_as_floats)
         self.register_load_state_dict_pre_hook(_names_as_bytes)
 
@@ -39,14 +39,14 @@ class RobustCTC(CTC):
         return self.objective(losses, self.groups, (th_olen - self.num_language_tokens).clamp(min=0))
 
     def stats(self) -> dict[str, Tensor]:
-        """For ESPnet's reporter: the weight of each group, and the number of utterances skipped so far."""
+        """The weight of each group and the number of utterances skipped so far, for ESPnet's reporter."""
         names, weights = self.objective.group_names or [], self.objective.weights.split(1)
         stats = {f"weight_{name}": weight for name, weight in zip(names, weights, strict=True)}
         return stats | {"num_skipped": self.objective.num_skipped.sum().reshape(1).float()}
 
 
-# ESPnet averages the best models entry by entry. Averaged bytes are no text, but equal floating-point numbers do not
-# change; so state dictionaries hold the names of the groups as these.
+# ESPnet averages the entries of the best models. Averaging must not change the group names, so state dictionaries store
+# them as floating-point numbers, not as bytes.
 def _names_as_floats(module: torch.nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
     state[f"{prefix}objective._extra_state"] = state[f"{prefix}objective._extra_state"].float()
 
@@ -57,15 +57,17 @@ def _names_as_bytes(module: torch.nn.Module, state: dict[str, Any], prefix: str,
 
 
 def make_robust(model: ESPnetASRModel, objective: Objective, categories: Categories, **options: Any) -> None:
-    """Replaces the CTC module of a model of ESPnet by `RobustCTC`; all parameters stay as they are."""
+    """Replaces the CTC module of an ESPnet model with `RobustCTC`; parameters do not change."""
     if type(model) is not ESPnetASRModel:
-        raise ValueError(f"`model` must be espnet with ctc_type=ctcdro; got {type(model).__name__}.")
+        raise ValueError(f"ctc_type=ctcdro requires model: espnet; got {type(model).__name__}.")
     if model.ctc is None:
-        raise ValueError("`ctc_weight` of model_conf must be above 0 with ctc_type=ctcdro: there is no CTC loss.")
+        raise ValueError(
+            "ctc_type=ctcdro requires a positive `ctc_weight` in model_conf; got 0, so there is no CTC loss."
+        )
     if model.interctc_weight > 0:
         raise ValueError(
-            f"`interctc_weight` of model_conf must be 0 with ctc_type=ctcdro; got {model.interctc_weight}. "
-            "Otherwise the loss of every layer would change the group weights."
+            f"ctc_type=ctcdro requires `interctc_weight: 0` in model_conf; got {model.interctc_weight}. Otherwise the "
+            "loss of every layer would change the group weights."
         )
     model.ctc = RobustCTC(model.ctc, objective, **options)
 
@@ -77,8 +79,8 @@ def make_robust(model: ESPnetASRModel, objective: Objective, categories: Categor
         if not model.training:
             return output
         loss, stats, num_utterances = output
-        # ESPnet averages over ranks in proportion to this number. With ones, each batch counts the same, as if one
-        # process worked through the batches of all ranks.
+        # ESPnet averages over ranks in proportion to this number. With ones, all batches have the same influence, as in
+        # a single process.
         return loss, stats | model.ctc.stats(), torch.ones_like(num_utterances)
 
     model.register_forward_pre_hook(set_groups, with_kwargs=True)

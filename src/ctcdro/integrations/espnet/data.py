@@ -24,11 +24,11 @@ class Corpus:
 
 
 def read_corpus(shape_file: str | Path, utt2category: str | Path, rate: float) -> Corpus:
-    """Reads the utterances of a data folder of ESPnet, for the samplers.
+    """Reads the utterances of an ESPnet data folder, for the samplers.
 
     Args:
-        shape_file: lengths of the utterances, such as "utterance 45120" or "utterance 282,80" on each line.
-        utt2category: the group of each utterance, as "utterance group" on each line.
+        shape_file: length of each utterance, one line such as "utterance 45120" or "utterance 282,80" per utterance.
+        utt2category: group of each utterance, one line "utterance group" per utterance.
         rate: length units per second: the sampling rate, or frames per second.
     """
     lengths = load_num_sequence_text(shape_file, loader_type="csv_int")
@@ -47,8 +47,8 @@ class Categories:
     def _group_of(self) -> dict[str, str]:
         if not Path(self.path).is_file():
             raise ValueError(
-                f"{self.path} does not exist; expected the group of each training utterance, as 'utterance group' on "
-                "each line. Write it, or name another file with `utt2category`."
+                f"{self.path}: no such file; expected one line 'utterance group' per training utterance. Write it, or "
+                "set `utt2category` to another file."
             )
         return read_2columns_text(self.path)
 
@@ -58,18 +58,18 @@ class Categories:
             group = self._group_of.get(id)
             if not group or len(group.split()) > 1:
                 found = "no line" if group is None else repr(group)
-                raise ValueError(f"{self.path}: expected one word, the group of utterance {id!r}; found {found}.")
+                raise ValueError(f"{self.path}: expected the group of utterance {id!r}, one word; found {found}.")
             groups.append(group)
         return groups
 
 
 @dataclass(eq=False)
 class KeySampler(AbsSampler):
-    """A sampler of ctcdro as one of ESPnet: batches of utterance ids, those of an epoch by `generate`."""
+    """Wraps a ctcdro sampler for ESPnet: `generate` returns the batches of utterance ids of an epoch."""
 
     ids: Sequence[str]
     sampler: LengthMatchedBatchSampler
-    longest_first: bool  # within a batch, as some of ESPnet's encoders require
+    longest_first: bool  # within a batch; some of ESPnet's encoders require it
 
     def __len__(self) -> int:
         return len(self.sampler)

@@ -29,7 +29,7 @@ DEFAULTS = {"method": "ctc-dro", **{name: setting.default for name, setting in a
 
 
 class CTCDROTask(ASRTask):
-    """ESPnet2's ASR task, with one more `ctc_type` and one more `batch_type`."""
+    """ESPnet2's ASR task with an additional `ctc_type` and `batch_type`."""
 
     @classmethod
     def get_parser(cls) -> argparse.ArgumentParser:
@@ -67,8 +67,8 @@ class CTCDROTask(ASRTask):
             make_robust(model, objective, Categories(settings["utt2category"]), **options)
             if model.ctc_weight < 1 and method.takes("reduction") and objective.reduction == "sum":
                 logging.warning(
-                    f"`dro_reduction` is sum, and `ctc_weight` {model.ctc_weight}: the CTC loss is the sum over a "
-                    "batch, that of the decoder the mean. Set dro_reduction: mean to keep ESPnet's proportion."
+                    f"`dro_reduction` is sum and `ctc_weight` is {model.ctc_weight}: the CTC loss is summed over a "
+                    "batch, but the decoder loss is averaged. Set dro_reduction: mean to keep ESPnet's balance."
                 )
             warn_of_clipping(args, len(groups), limit="grad_clip", batches_per_step="accum_grad")
         return model
@@ -100,7 +100,7 @@ class CTCDROTask(ASRTask):
             batches=KeySampler(corpus.ids, sampler, longest_first=args.sort_in_batch == "descending"),
             num_iters_per_epoch=iter_options.num_iters_per_epoch,
             seed=args.seed,
-            shuffle=False,  # the sampler has its own order, in which groups take turns
+            shuffle=False,  # in the sampler's order, groups take turns
             num_workers=args.num_workers,
             collate_fn=iter_options.collate_fn,
             pin_memory=args.ngpu > 0,
@@ -111,8 +111,8 @@ def _check(args: argparse.Namespace) -> None:
     """Rejects settings of ESPnet that would change the batches or lose the weights."""
     if args.ctc_conf.get("ctc_type") == NAME and args.ngpu > 1 and not args.distributed:
         raise ValueError(
-            f"`multiprocessing_distributed` must be true with ngpu={args.ngpu} and ctc_type={NAME}: each copy of "
-            "DataParallel would change its own weights, and lose them."
+            f"ctc_type={NAME} with ngpu={args.ngpu} requires multiprocessing_distributed: true. DataParallel would "
+            "lose the changes of the group weights."
         )
     if args.batch_type != NAME:
         return
@@ -120,8 +120,8 @@ def _check(args: argparse.Namespace) -> None:
     for option, value in expected.items():
         if getattr(args, option) != value:
             raise ValueError(
-                f"`{option}` must be {str(value).lower()} with batch_type={NAME}; got {getattr(args, option)}. "
-                "Otherwise batches would not have one group and one duration."
+                f"batch_type={NAME} requires {option}: {str(value).lower()}; got {getattr(args, option)}. Otherwise "
+                "batches would not have one group and one duration."
             )
 
 
@@ -143,18 +143,18 @@ def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
     taken = (*(setting.name for setting in method.settings), *CTC_OPTIONS)
     if not set(method.tuned) <= settings.keys() <= {"method", *taken}:
         raise ValueError(
-            f"`ctc_conf` with dro_method: {method.name} needs {_options(method.tuned)}; it takes {_options(taken)}; "
-            f"got {', '.join(given)}. The number of groups comes from utt2category."
+            f"`ctc_conf` with dro_method: {method.name} requires {_options(method.tuned)} and accepts "
+            f"{_options(taken)}; got {', '.join(given)}. The number of groups comes from utt2category."
         )
     for name in method.tuned:
-        settings[name] = float(settings[name])  # YAML reads 1e-4, without a point, as text
+        settings[name] = float(settings[name])  # YAML parses 1e-4, without a decimal point, as text
     settings["utt2category"] = _utt2category(args)
     settings["groups"] = read_corpus(_shape_file(args), settings["utt2category"], rate=1.0).groups.names
     setattr(args, NAME, DEFAULTS | settings)
     if args.batch_type != NAME:
         logging.warning(
-            f"`batch_type` is {args.batch_type}: the losses of groups are comparable only on batches of one duration. "
-            f"Set batch_type: {NAME}."
+            f"`batch_type` is {args.batch_type}, but losses of groups are comparable only for batches of equal "
+            f"duration. Set batch_type: {NAME}."
         )
     return getattr(args, NAME)
 
@@ -172,7 +172,7 @@ def _utt2category(args: argparse.Namespace) -> str:
 def _shape_file(args: argparse.Namespace) -> str:
     if not args.train_shape_file:
         raise ValueError(
-            f"`train_shape_file` is missing; batch_type={NAME} and ctc_type={NAME} need the lengths of the training "
+            f"`train_shape_file` is missing; batch_type={NAME} and ctc_type={NAME} require the lengths of the training "
             "utterances. Collect them with --collect_stats true."
         )
     return args.train_shape_file[0]
@@ -184,7 +184,7 @@ def _rate(args: argparse.Namespace) -> float:
         return float(args.batch_rate)
     if args.input_size is not None:
         raise ValueError(
-            f"`batch_rate` is missing; with `input_size` ({args.input_size}) the data are features. Set it to the "
-            "number of frames per second, because `batch_duration` is in seconds."
+            f"`batch_rate` is missing. Inputs are features (`input_size` is {args.input_size}), but `batch_duration` "
+            "is in seconds: set `batch_rate` to the number of frames per second."
         )
     return float(humanfriendly_parse_size_or_none(str(args.frontend_conf.get("fs", 16000))))  # it may be "16k"

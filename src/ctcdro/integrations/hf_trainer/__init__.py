@@ -1,11 +1,11 @@
-"""The `Trainer` of transformers with a robust objective and length-matched batches.
+"""The `Trainer` of `transformers` with a robust objective and length-matched batches.
 
     trainer = RobustTrainer(model, args, …, objective=ctcdro.ctc_dro(…), batch_sampler=sampler)
 
-For a custom `Trainer` write `class Mine(RobustTrainer, YourTrainer)`; `compute_loss` of YourTrainer is then not called.
-A step minimizes the mean of the objective over its batches, that is, over accumulation and over processes. Batches are
-those of the sampler: accelerate neither shards, evens, dispatches nor shuffles them. A run that resumes continues with
-the same batches and weights, without reading the data of finished batches, and never from an incomplete checkpoint.
+For a custom `Trainer`, write `class Mine(RobustTrainer, YourTrainer)`; `compute_loss` of YourTrainer is then not
+called. A step minimizes the mean of the objective over its batches, including accumulation and all processes. Batches
+come from the sampler: accelerate does not shard, even out, dispatch or shuffle them. A resumed run continues with the
+same batches and weights, without reading the data of finished batches, and never from an incomplete checkpoint.
 Evaluation does not change the weights. A NaN loss is never hidden.
 """
 

@@ -1,4 +1,4 @@
-"""Checkpoints: the Trainer's own files, the state of the objective and the position of the sampler."""
+"""Checkpoints: the Trainer's files, the state of the objective and the position of the sampler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAMPLER_FILE = "ctcdro_sampler.json"
 def last_checkpoint(folder: str | Path) -> str | None:
     """The latest complete checkpoint in a folder; None if there is none.
 
-    The Trainer writes `trainer_state.json` last. A process that was killed before leaves a folder without it, which
+    The Trainer writes `trainer_state.json` last. A process that is killed earlier leaves a folder without it, which
     `transformers.trainer_utils.get_last_checkpoint` would return.
     """
     prefix = f"{PREFIX_CHECKPOINT_DIR}-"
@@ -45,7 +45,7 @@ def save_state(folder: Path, objective: Objective, sampler: PlannedBatchSampler,
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
     save_file(objective.state_dict(), folder / OBJECTIVE_FILE)
-    # `TrainerState.epoch` is a fraction. The sampler counts batches that the loader requested ahead of time as well.
+    # `TrainerState.epoch` is a fraction. The sampler also counts batches that the loader requested ahead of time.
     num_taken = round((epoch - sampler.epoch) * len(sampler))
     (folder / SAMPLER_FILE).write_text(json.dumps(sampler.state_dict(num_taken), indent=2))
 
@@ -55,11 +55,11 @@ def load_state(folder: Path, objective: Objective, sampler: PlannedBatchSampler,
     if missing:
         raise ValueError(
             f"`resume_from_checkpoint`: {folder} has no {' and no '.join(missing)}, so the group weights would be "
-            "lost. Resume from a checkpoint that a RobustTrainer wrote."
+            "lost. Resume from a checkpoint written by a RobustTrainer."
         )
     state = json.loads((folder / SAMPLER_FILE).read_text())
-    # The Trainer itself skips the finished batches, so the sampler must start with the first. Only utterance numbers
-    # are skipped; no audio is read.
+    # The Trainer itself skips finished batches, so the sampler must start with the first. This skips only utterance
+    # numbers; no audio is read.
     sampler.load_state_dict({**state, "position": 0})
     _check_position(state, TrainerState.load_from_json(str(folder / TRAINER_STATE_NAME)).global_step, sampler, args)
     objective.load_state_dict(load_file(folder / OBJECTIVE_FILE))
@@ -68,7 +68,7 @@ def load_state(folder: Path, objective: Objective, sampler: PlannedBatchSampler,
 def _check_position(
     state: dict[str, Any], global_step: int, sampler: PlannedBatchSampler, args: TrainingArguments
 ) -> None:
-    """Refuses to resume where the Trainer, which counts steps, would continue with another batch than the next."""
+    """Rejects a checkpoint from which the Trainer, which counts steps, would not continue with the next batch."""
     _, world_size = sampler.rank_and_world_size
     accumulated = args.gradient_accumulation_steps
     epoch, step = divmod(global_step, -(-len(sampler) // accumulated))
@@ -79,6 +79,6 @@ def _check_position(
         raise ValueError(
             f"`resume_from_checkpoint` was written after {saved[1]} batches of epoch {saved[0]}, but after its "
             f"{global_step} steps the Trainer would continue at batch {expected[1]} of epoch {expected[0]}, so batches "
-            "would be repeated or skipped. Resume with the same number of processes times "
-            "`gradient_accumulation_steps`, and without `ignore_data_skip`."
+            "would be repeated or skipped. Keep the number of processes times `gradient_accumulation_steps` as it was, "
+            "and do not set `ignore_data_skip`."
         )

@@ -1,4 +1,4 @@
-"""Batches with the group of each utterance, and datasets that do not belong to the sampler."""
+"""Batches with the group of each utterance, and checks that the dataset matches the sampler."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from ...sampling.base import PlannedBatchSampler
 from .error_rates import encode_names
 
 MAKE_SAMPLER_LAST = (
-    "The dataset was shuffled, filtered or sorted after the sampler was made. Make the sampler last, from the "
+    "The dataset was shuffled, filtered or sorted after the sampler was created. Create the sampler last, from the "
     "durations and groups of `train_dataset` in its final order."
 )
 
 
 @dataclass(frozen=True)
 class GroupCollator:
-    """Collates items without groups, and adds these: numbers in training, names in evaluation, which may be new."""
+    """Collates items without their groups, then adds group numbers in training and names, which may be new, in
+    evaluation."""
 
     collate: Callable[[list[Any]], Any]
     column: str
@@ -53,7 +54,7 @@ class GroupCollator:
             )
         if self.one_group and len(set(groups)) > 1:
             raise ValueError(
-                "`batch_sampler` makes batches of one group, but this one has "
+                "`batch_sampler` creates batches of one group, but this batch contains "
                 f"{', '.join(sorted(set(map(self._name, groups))))}. {MAKE_SAMPLER_LAST}"
             )
         return torch.tensor([number_of[group] for group in groups])
@@ -63,11 +64,11 @@ class GroupCollator:
 
 
 class EpochLoader(DataLoader):
-    """A loader whose epoch the Trainer sets; seeds of worker processes depend on seed and epoch only."""
+    """A loader with `set_epoch`, whose worker seeds depend only on seed and epoch."""
 
     def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.generator = torch.Generator()  # otherwise each iteration draws from the generator that dropout uses
+        self.generator = torch.Generator()  # otherwise each iteration draws from the generator of dropout
         self._seed = seed
 
     def set_epoch(self, epoch: int) -> None:
@@ -76,18 +77,18 @@ class EpochLoader(DataLoader):
 
 
 def check_data(dataset: Any, group_column: str, sampler: PlannedBatchSampler, num_groups: int) -> None:
-    """Rejects a dataset for which the sampler was not made; in datasets of the package `datasets`, also by group."""
+    """Rejects a dataset that does not match the sampler; compares groups if it is a dataset of `datasets`."""
     groups = getattr(sampler, "groups", None)
     data = getattr(sampler, "durations", groups)
     if data is not None and len(data) != len(dataset):
         raise ValueError(
-            f"`batch_sampler` was made for {len(data):,} utterances, `train_dataset` has {len(dataset):,}. "
+            f"`batch_sampler` was created for {len(data):,} utterances, but `train_dataset` has {len(dataset):,}. "
             f"{MAKE_SAMPLER_LAST}"
         )
     if groups is not None and groups.max() + 1 != num_groups:
         raise ValueError(
-            f"`objective` has {num_groups} groups, `batch_sampler` {groups.max() + 1}. Make both with the same groups; "
-            "otherwise the weights would never change."
+            f"`objective` has {num_groups} groups, but `batch_sampler` has {groups.max() + 1}, so the weights would "
+            "never change. Create both with the same groups."
         )
     if groups is not None and group_column in getattr(dataset, "column_names", []):
         column = list(dataset.with_format(None)[group_column])  # reads no audio

@@ -10,20 +10,20 @@ import torch
 from torch import Tensor
 from transformers import EvalPrediction
 
-NO_LABEL = -100  # padding of labels in transformers
+NO_LABEL = -100  # padding of labels in `transformers`
 
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """Character error rates per language, as `compute_metrics` of a `RobustTrainer`.
+    """Character error rates per language, for `compute_metrics` of a `RobustTrainer`.
 
-    The Trainer then logs `eval_worst_cer`, `eval_mean_cer` (over languages) and `eval_cer/<language>`; choose the best
+    The Trainer then logs `eval_worst_cer`, `eval_mean_cer` (over languages) and `eval_cer/<language>`. Select the best
     model with `metric_for_best_model="worst_cer", greater_is_better=False`. CTC models are decoded greedily;
     sequence-to-sequence models need `predict_with_generate=True`.
 
     Args:
-        decode: labels -> text. Blanks and repetitions of CTC are already removed, so for the tokenizer of a CTC model
-            pass `functools.partial(tokenizer.decode, group_tokens=False)`, for Whisper's
+        decode: function from labels to text. CTC blanks and repetitions are already removed, so for a CTC tokenizer
+            pass `functools.partial(tokenizer.decode, group_tokens=False)`, for Whisper
             `functools.partial(tokenizer.decode, skip_special_tokens=True)`.
         profile: scoring profile; see `ctcdro.scoring.scores`.
 
@@ -60,7 +60,7 @@ class ErrorRates:
 
 
 def encode_names(names: Iterable[str]) -> Tensor:
-    """(B, L) the names as bytes, padded, so that the Trainer can gather them with the labels."""
+    """(B, L) padded bytes of the names, which the Trainer can gather together with the labels."""
     encoded = [torch.tensor(list(name.encode())) for name in names]
     return torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True, padding_value=NO_LABEL)
 
@@ -70,7 +70,7 @@ def _decode_name(encoded: Any) -> str:
 
 
 def decode_greedily(logits: Tensor, num_frames: Tensor, blank: int) -> Tensor:
-    """(B, T) the best label of each frame; `NO_LABEL` for blanks, repetitions and frames beyond the utterance."""
+    """(B, T) the best label of each frame; `NO_LABEL` for blanks, repetitions and padding."""
     best = logits.argmax(-1)
     is_new = torch.ones_like(best, dtype=torch.bool)
     is_new[:, 1:] = best[:, 1:] != best[:, :-1]

@@ -25,39 +25,39 @@ from .checkpoints import last_checkpoint, load_state, save_state
 from .data import EpochLoader, GroupCollator, check_data
 from .error_rates import NO_LABEL, ErrorRates, decode_greedily
 
-# The model's functions from input length to output length; the name depends on the family.
+# Methods of models that compute output lengths from input lengths; the name depends on the family.
 LENGTH_FUNCTIONS = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length")
 
-# Passed on from the arguments `dataloader_…`.
+# Options of `DataLoader` that are taken from the arguments `dataloader_…`.
 LOADER_OPTIONS = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "multiprocessing_context")
 
 # Settings of the Trainer that conflict with the sampler or the objective: the required value, and the reason.
 SETTINGS: dict[str, tuple[Any, str]] = {
-    "train_sampling_strategy": ("random", "`batch_sampler` chooses the batches. Leave it at its default."),
-    "dataloader_drop_last": (False, "the sampler fills the last round itself. Leave it at its default."),
-    "auto_find_batch_size": (False, "`batch_sampler` sets the size of batches. Lower its `batch_duration` instead."),
-    "label_smoothing_factor": (0.0, "the objective weights plain losses. Leave it at its default."),
-    "enable_jit_checkpoint": (False, "it may save between a change of the weights and the step. Use `save_steps`."),
+    "train_sampling_strategy": ("random", "`batch_sampler` chooses the batches. Keep the default."),
+    "dataloader_drop_last": (False, "the sampler fills the last round itself. Keep the default."),
+    "auto_find_batch_size": (False, "`batch_sampler` sets the batch size. Lower its `batch_duration` instead."),
+    "label_smoothing_factor": (0.0, "the objective weights plain losses. Keep the default."),
+    "enable_jit_checkpoint": (False, "it may save between the weight update and the step. Use `save_steps`."),
 }
 
 
 class RobustTrainer(Trainer):
-    """A `Trainer` that minimizes a robust objective, on batches of a sampler of this package.
+    """A `Trainer` that minimizes a robust objective on batches of a ctcdro sampler.
 
-    For models with CTC logits, and models with an encoder and a decoder. For others override `utterance_losses`, or
-    `num_frames` alone if they are CTC models without a function for the number of output frames.
-    `per_device_train_batch_size` is ignored: the sampler sets the size of batches.
+    It supports models with CTC logits and encoder-decoder models. For others, override `utterance_losses`, or only
+    `num_frames` for CTC models without a method for the number of output frames. `per_device_train_batch_size` is
+    ignored: the sampler sets the batch size.
 
     Args:
-        objective: for example `ctcdro.ctc_dro(…)`; with its `group_names`, weights are logged by name. Or a
-            `CTCDROLoss`, of which all but `blank` is used.
-        batch_sampler: for example `ctcdro.LengthMatchedBatchSampler(…)`, made for `train_dataset`, without rank.
-        group_column: column of `train_dataset` with the name or the number of the group of each utterance. It need not
-            be an argument of the model, and `data_collator` does not receive it. A dataset whose items are not
-            dictionaries needs a `data_collator` that puts group numbers under this key into the batch.
+        objective: such as `ctcdro.ctc_dro(…)`, whose weights are logged by name if it has `group_names`; or a
+            `CTCDROLoss`, whose `blank` is ignored.
+        batch_sampler: such as `ctcdro.LengthMatchedBatchSampler(…)`, created for `train_dataset`, without rank.
+        group_column: column of `train_dataset` with the name or number of each utterance's group. It need not be an
+            argument of the model, and `data_collator` does not receive it. If the items of a dataset are not
+            dictionaries, `data_collator` must add group numbers to the batch under this key.
     """
 
-    # The loss of `compute_loss` is that of one batch: the Trainer divides it by the number of batches in a step.
+    # `compute_loss` returns the loss of one batch: the Trainer divides it by the number of batches in a step.
     loss_is_scaled_for_ga = False
     data_collator: Any
     compute_metrics: Any
@@ -85,9 +85,9 @@ class RobustTrainer(Trainer):
         self.data_collator = GroupCollator(
             self.data_collator, group_column, objective.num_groups, objective.group_names, one_group
         )
-        self.model_accepts_loss_kwargs = False  # otherwise the Trainer counts labels needlessly
+        self.model_accepts_loss_kwargs = False  # otherwise the Trainer counts labels, which is not needed
         self._first_state = {name: value.clone() for name, value in objective.state_dict().items()}
-        # (2, G) the sum and the number of plain losses of each group since the last log
+        # (2, G) sum and number of plain losses per group since the last log entry
         self._sums = objective.pending.new_zeros(2, objective.num_groups, device=self.args.device)
         self._check()
 
@@ -98,7 +98,7 @@ class RobustTrainer(Trainer):
         is_generating = getattr(self.args, "predict_with_generate", False)
         if isinstance(self.compute_metrics, ErrorRates) and self._has_decoder and not is_generating:
             raise ValueError(
-                "`compute_metrics=ErrorRates(…)` of a model with a decoder needs generated text. Set "
+                "`compute_metrics=ErrorRates(…)` needs generated text for an encoder-decoder model. Set "
                 "`predict_with_generate=True` in Seq2SeqTrainingArguments, and use RobustSeq2SeqTrainer."
             )
         num_groups = self.objective.num_groups
@@ -107,7 +107,7 @@ class RobustTrainer(Trainer):
             check_data(self.train_dataset, self.group_column, self.batch_sampler, num_groups)
 
     def utterance_losses(self, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Tensor:
-        """(B,) the loss of each utterance; the objective skips and counts those that are +inf."""
+        """(B,) loss per utterance. The objective skips and counts losses of +inf."""
         labels, logits = inputs["labels"], outputs["logits"]
         if self._has_decoder:
             cross_entropy = torch.nn.CrossEntropyLoss(ignore_index=NO_LABEL, reduction="none")
@@ -118,7 +118,7 @@ class RobustTrainer(Trainer):
         return ctc_losses(log_probs, labels[is_label], num_frames, num_labels, self._blank, self._normalization)
 
     def num_frames(self, inputs: Mapping[str, Any]) -> Tensor:
-        """(B,) the frames of each utterance in the logits of a CTC model, as the model itself counts them."""
+        """(B,) frames per utterance in the logits of a CTC model, from the model's own method."""
         length_function = next((name for name in LENGTH_FUNCTIONS if hasattr(self.model, name)), None)
         if length_function is None:
             raise ValueError(
@@ -126,19 +126,19 @@ class RobustTrainer(Trainer):
                 "`num_frames` of RobustTrainer or, if it is not a CTC model, `utterance_losses`."
             )
         mask = inputs.get("attention_mask")
-        if mask is None:  # then the model treats padding as audio
+        if mask is None:  # the model then treats padding as audio
             audio = inputs[self.model.main_input_name]
             mask = audio.new_ones(audio.shape[:2], dtype=torch.int64)
         return getattr(self.model, length_function)(mask.sum(-1)).to(torch.int64)
 
     def num_characters(self, inputs: Mapping[str, Any]) -> Tensor:
-        """(B,) the characters of each transcript, for objectives that need them: its labels without language tokens."""
+        """(B,) characters per transcript (labels without language tokens), for objectives that need them."""
         return ((inputs["labels"] >= 0).sum(-1) - self._num_language_tokens).clamp(min=0)
 
     def compute_loss(
         self, model: torch.nn.Module, inputs: Mapping[str, Any], return_outputs: bool = False, **_: Any
     ) -> Any:
-        """The objective of the batch; in evaluation mode, the mean loss of the utterances that CTC can align."""
+        """Returns the objective of the batch; in evaluation, the mean loss of the utterances that CTC can align."""
         inputs = dict(inputs)
         groups = inputs.pop(self.group_column, None)
         # Without labels, a CTC model does not compute its own loss. A decoder needs them as its input.
@@ -148,7 +148,7 @@ class RobustTrainer(Trainer):
             loss = _mean_loss(losses)
         elif groups is None:
             raise ValueError(
-                f"`group_column`: the batch has no {self.group_column!r}, but {', '.join(inputs)}. Add it to each item."
+                f"`group_column`: no {self.group_column!r} in the batch, only {', '.join(inputs)}. Add it to the items."
             )
         else:
             num_characters = self.num_characters(inputs) if self.objective.needs_characters else None
@@ -157,7 +157,7 @@ class RobustTrainer(Trainer):
         return (loss, outputs) if return_outputs else loss
 
     def get_train_dataloader(self) -> DataLoader:
-        """The batches of the sampler for this process. They must not be prepared by accelerate."""
+        """Returns a loader of the sampler's batches for this process, which accelerate must not prepare."""
         rank = self.args.process_index
         check_ranks(self.batch_sampler, rank, self.args.world_size)
         dataset, collate = self.train_dataset, replace(self.data_collator, is_training=True)
@@ -175,13 +175,13 @@ class RobustTrainer(Trainer):
         )
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Trains as `Trainer` does. `True` resumes from `last_checkpoint(output_dir)`."""
-        if self.model_init is not None:  # each call creates a new model, for example in a search
+        """Like `Trainer.train`. `resume_from_checkpoint=True` resumes from `last_checkpoint(output_dir)`."""
+        if self.model_init is not None:  # each call creates a new model, for example in a hyperparameter search
             self.objective.load_state_dict(self._first_state)
         self.objective.train()
         if self.args.world_size > 1 and self.model_wrapped is self.model and not self.is_fsdp_enabled:
-            # After an evaluation, accelerate takes the model for prepared. It would then never be wrapped, and
-            # gradients never exchanged.
+            # After an evaluation, accelerate considers the model prepared. It would never be wrapped, and gradients
+            # never synchronized.
             self.model._is_accelerate_prepared = False
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_checkpoint(self.args.output_dir)
@@ -195,7 +195,7 @@ class RobustTrainer(Trainer):
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Adds the weight of each group, the mean plain loss since the last line, and the number skipped so far."""
+        """Adds the weight of each group, its mean plain loss since the last entry, and the number skipped so far."""
         if "loss" in logs:
             names = self.objective.group_names or range(self.objective.num_groups)
             weights, skipped = self.objective.weights.tolist(), self.objective.num_skipped.tolist()
@@ -208,14 +208,14 @@ class RobustTrainer(Trainer):
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self.compute_metrics, ErrorRates):
-            # Seq2SeqTrainer would keep the utterances that are repeated to give all processes equally many.
+            # Seq2SeqTrainer would keep the utterances that are repeated so that all processes have the same number.
             self.gather_function = self.accelerator.gather_for_metrics
         return super().evaluation_loop(*args, **kwargs)
 
     def prediction_step(
         self, model: torch.nn.Module, inputs: Mapping[str, Any], prediction_loss_only: bool, *args: Any, **kwargs: Any
     ) -> tuple[Tensor | None, Any, Any]:
-        """Predicts as `Trainer` does. For `ErrorRates`, returns labels as predictions, and groups with the labels."""
+        """Like `Trainer.prediction_step`. For `ErrorRates`, returns labels as predictions, and groups with labels."""
         inputs = dict(self._prepare_inputs(inputs))
         groups = inputs.pop(self.group_column, None)
         loss, predictions, labels = super().prediction_step(model, inputs, prediction_loss_only, *args, **kwargs)
@@ -223,8 +223,8 @@ class RobustTrainer(Trainer):
             return loss, predictions, labels
         if groups is None:
             raise ValueError(
-                f"`compute_metrics=ErrorRates(…)` needs {self.group_column!r} of every item of `eval_dataset`; the "
-                f"batch has {', '.join(inputs)}."
+                f"`compute_metrics=ErrorRates(…)` needs {self.group_column!r} in every item of `eval_dataset`; the "
+                f"batch has only {', '.join(inputs)}."
             )
         if not self._has_decoder:
             logits = predictions[0] if isinstance(predictions, tuple) else predictions
@@ -257,18 +257,18 @@ class RobustTrainer(Trainer):
 
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
-        self.accelerator.wait_for_everyone()  # the next file marks the checkpoint as complete for all processes
+        self.accelerator.wait_for_everyone()  # the next file marks the checkpoint as complete
 
 
 class RobustSeq2SeqTrainer(RobustTrainer, Seq2SeqTrainer):
     """`RobustTrainer` for models that generate text, such as Whisper.
 
-    With `predict_with_generate=True`, `eval_loss` is the model's own: a mean over tokens.
+    With `predict_with_generate=True`, `eval_loss` is the model's loss, a mean over tokens.
     """
 
 
 def _mean_loss(losses: Tensor) -> Tensor:
     is_counted = ~losses.isposinf()  # a NaN loss must be visible in the mean
     if not is_counted.any():
-        warnings.warn("A batch of `eval_dataset` has no transcript that fits its audio; it counts as 0.", stacklevel=3)
+        warnings.warn("No transcript in a batch of `eval_dataset` fits its audio; its loss counts as 0.", stacklevel=3)
     return losses.where(is_counted, 0.0).sum() / is_counted.sum().clamp(min=1)

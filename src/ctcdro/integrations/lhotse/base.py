@@ -25,8 +25,8 @@ def language_of(cut: Cut) -> str:
     language = cut.supervisions[0].language if cut.supervisions else None
     if language is None:
         raise ValueError(
-            f"`cuts`: cut {cut.id!r} has no language in a first supervision, so its group is unknown. Set `language`, "
-            "or pass as `group_of` a function from a cut to the name of its group."
+            f"`cuts`: the first supervision of cut {cut.id!r} has no language, so its group is unknown. Set "
+            "`language`, or pass `group_of`, a function from a cut to the name of its group."
         )
     return str(language)
 
@@ -38,9 +38,9 @@ def group_numbers(cuts: Iterable[Cut], group_names: Sequence[str], group_of: Gro
 
 
 class ResumableCutSampler(CutSampler):
-    """A `CutSampler` with ranks in step, whose state is (epoch, position)."""
+    """A `CutSampler` whose ranks stay in step, with (epoch, position) as its state."""
 
-    remaining_duration = remaining_cuts = None  # unknown, in lhotse's terms
+    remaining_duration = remaining_cuts = None  # unknown
     num_cuts: int | None = None
 
     def __init__(
@@ -49,7 +49,7 @@ class ResumableCutSampler(CutSampler):
         if not (isinstance(batch_duration, int | float) and 0 < batch_duration < np.inf):
             raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
         if not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"`seed` must be a whole number, zero or more, for ranks to agree; got {seed!r}.")
+            raise ValueError(f"`seed` must be a non-negative integer, so that ranks agree; got {seed!r}.")
         super().__init__(shuffle=True, seed=seed, rank=rank, world_size=world_size)
         self.batch_duration = float(batch_duration)
         self.group_of = group_of
@@ -58,11 +58,11 @@ class ResumableCutSampler(CutSampler):
         self._batches: Iterator[list[Cut]] | None = None
 
     def _epoch_batches(self, start: int) -> Iterator[list[Cut]]:
-        """Batches of the epoch for all ranks from number `start` on, in whole turns of the ranks."""
+        """Batches of the epoch for all ranks, from number `start` on; a multiple of the number of ranks."""
         raise NotImplementedError
 
     def _settings(self) -> dict[str, Any]:
-        """Values that the batches depend on, besides the epoch: a state with other values is rejected."""
+        """Values, except the epoch, that the batches depend on: a state with other values is rejected."""
         raise NotImplementedError
 
     def __iter__(self) -> ResumableCutSampler:
@@ -106,7 +106,7 @@ class ResumableCutSampler(CutSampler):
         if not {"position", "settings"} <= state_dict.keys():
             raise ValueError(f"`state_dict` must come from a {type(self).__name__}; got one with {sorted(state_dict)}.")
         check_same_settings(self._settings(), state_dict["settings"], "cuts")
-        # lhotse empties its argument and requires the same ranks, which do not matter here.
+        # lhotse clears its argument and requires the same ranks, which do not matter here.
         of_lhotse = {name: deepcopy(state_dict[name]) for name in super().state_dict()}
         super().load_state_dict(of_lhotse | {"rank": self.rank, "world_size": self.world_size})
         self._resume_at, self._batches = state_dict["position"], None

@@ -48,7 +48,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
     ) -> None:
         if (isinstance(cuts, CutSet) and cuts.is_lazy) or not hasattr(cuts, "__len__"):
             raise ValueError(
-                "`cuts` must be an eager CutSet or a list, because whole epochs are planned; got a lazy one. Call "
+                "`cuts` must be an eager CutSet or a list, because whole epochs are planned; got a lazy CutSet. Call "
                 "`cuts.to_eager()` if it fits into memory, or use `LengthMatchedStreamSampler`."
             )
         super().__init__(batch_duration, group_of, seed, rank, world_size)
@@ -69,7 +69,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
     def _make_plan(self) -> None:
         self._kept = [cut for cut in self.cuts if self._filter_fn(cut)]
         if not self._kept:
-            raise ValueError(f"`cuts` must have one cut or more; none of {len(self.cuts):,} is left.")
+            raise ValueError(f"`cuts` must not be empty; the filter rejected all {len(self.cuts):,} cuts.")
         self.num_cuts = len(self._kept)
         self.group_names = list(self._given_names or sorted({self.group_of(cut) for cut in self._kept}))
         durations = [cut.duration for cut in self._kept]
@@ -82,8 +82,8 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         worker = torch.utils.data.get_worker_info()
         if worker is not None and worker.num_workers > 1:
             raise ValueError(
-                f"`num_workers` is {worker.num_workers}, and each worker of an `IterableDatasetWrapper` would give all "
-                "batches. Give this sampler to the loader, `DataLoader(dataset, sampler=sampler, batch_size=None)`."
+                f"`num_workers` is {worker.num_workers}, and each worker of an `IterableDatasetWrapper` would yield "
+                "all batches. Pass this sampler to `DataLoader(dataset, sampler=sampler, batch_size=None)` instead."
             )
         plan = self._planned.plan(self.epoch)
         num_turns = -(-max(0, len(plan) - start) // self.world_size)

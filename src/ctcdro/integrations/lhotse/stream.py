@@ -22,18 +22,18 @@ logger = logging.getLogger(__name__)
 class LengthMatchedStreamSampler(ResumableCutSampler):
     """CutSets of one group each, with total durations close to `batch_duration`, from a stream of any length.
 
-    Every cut occurs exactly once per epoch. Groups take turns: every round has one batch of each, in random order; a
-    group that is n times as rare in the stream as another has one in every n-th round. When the buffer has less than a
-    few batches of a group, rounds continue without that group. So memory is bounded for any stream.
+    Every cut occurs exactly once per epoch. Groups take turns: every round has one batch per group, in random order. A
+    group with 1/n of the audio of the largest has a batch in every n-th round. While the buffer has only a few batches
+    of a group, rounds skip that group, so memory is bounded for any stream.
 
     For equal shares of unequal groups, mix repeated streams: `CutSet.mux(*(cuts.repeat() for cuts in cuts_of_groups))`.
 
     Args:
-        cuts: a lazy CutSet, or another iterable of cuts. Each iteration (of an epoch) must yield the same cuts.
-        group_names: the groups, in the order of their numbers; a cut of another group is an error.
+        cuts: a lazy CutSet, or another iterable of cuts. Each iteration of an epoch must yield the same cuts.
+        group_names: group names, ordered by group number; a cut of another group is an error.
         batch_duration: seconds of speech per batch, summed over its cuts.
         buffer_size: maximum number of cuts in the buffer. More cuts mean better matches, less padding and better
-            shuffling. With Shar, cuts carry their audio.
+            shuffling. With Shar, buffered cuts include their audio.
         group_of, seed, rank, world_size: as for `LengthMatchedCutSampler`. Each rank reads the whole stream, as with
             lhotse's samplers.
 
@@ -60,13 +60,13 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
     ) -> None:
         if isinstance(cuts, Iterator):
             raise ValueError(
-                "`cuts` must yield the cuts again in each iteration; an iterator or generator yields them once. Pass "
-                "the CutSet itself, or an object whose `__iter__` starts again."
+                "`cuts` must be iterable several times; an iterator or generator yields its cuts only once. Pass the "
+                "CutSet itself, or an object whose `__iter__` starts over."
             )
         if isinstance(group_names, str) or not group_names or len(set(group_names)) != len(group_names):
-            raise ValueError(f"`group_names` must be different names, one or more; got {group_names!r}.")
+            raise ValueError(f"`group_names` must be a list of different names; got {group_names!r}.")
         if not isinstance(buffer_size, int) or buffer_size < 1:
-            raise ValueError(f"`buffer_size` must be a whole number of cuts, at least 1; got {buffer_size!r}.")
+            raise ValueError(f"`buffer_size` must be a positive integer; got {buffer_size!r}.")
         super().__init__(batch_duration, group_of, seed, rank, world_size)
         self.cuts = cuts
         self.group_names = list(group_names)
@@ -79,9 +79,9 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
         return {**super().state_dict(num_taken), "read": tuple(read)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resumes from a state: the next iteration reads the stream up to there, and yields the rest of its epoch.
+        """Resumes from a state: the next iteration reads up to its position, and yields the rest of the epoch.
 
-        Other options are rejected, and so is another stream, when the next iteration has read up to that position.
+        Other options are rejected. Another stream is rejected when the next iteration reaches the position.
         """
         super().load_state_dict(state_dict)
         self._expected = StreamPosition(*state_dict["read"])
@@ -93,12 +93,12 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
         worker = torch.utils.data.get_worker_info()
         if worker is not None and worker.num_workers > 1 and worker.id == 0 and _is_read_whole(self.cuts):
             logger.warning(
-                f"{worker.num_workers} workers each read the whole stream, so every cut occurs {worker.num_workers} "
-                "times. Use `CutSet.from_shar(…, split_for_dataloading=True)`, or one worker."
+                f"Each of {worker.num_workers} workers reads the whole stream, so every cut occurs "
+                f"{worker.num_workers} times. Use `CutSet.from_shar(…, split_for_dataloading=True)`, or one worker."
             )
         for source in _sources(self.cuts):
             if isinstance(source, LazySharIterator):
-                source.epoch = self.epoch  # Shar counts its own iterations, from 0 in each new process
+                source.epoch = self.epoch  # Shar counts iterations, from 0 in each new process
         cuts, seed = filter(self._filter_fn, self.cuts), (self.seed, self.epoch)
         expected = self._expected if start else StreamPosition()
         self._rounds = StreamBatches(
@@ -111,12 +111,12 @@ class LengthMatchedStreamSampler(ResumableCutSampler):
             if num_batches > start:
                 yield batch
         if num_batches > start:
-            # Ranks stay in step: some repeat the batches of the previous turn.
+            # To stay in step, some ranks repeat batches of the previous turn.
             yield from islice(cycle(latest), -(num_batches - start) % self.world_size)
 
 
 def _sources(cuts: Any) -> list[Any]:
-    """What a lazy CutSet reads from in the end, such as Shar, a file, a list, or an object of another class."""
+    """The sources at the bottom of a lazy CutSet, such as Shar, a file, a list, or an object of another class."""
     inner = []
     if type(cuts).__module__.startswith("lhotse.") and not isinstance(cuts, LazySharIterator):
         # Attribute names of a CutSet, lhotse 1 and lhotse 2.
@@ -126,7 +126,7 @@ def _sources(cuts: Any) -> list[Any]:
 
 
 def _is_read_whole(cuts: Any) -> bool:
-    """Whether each worker of a loader reads all cuts of a source; classes of others may share them out themselves."""
+    """Whether each worker of a loader reads all cuts of a source; classes outside lhotse may split them themselves."""
     return any(
         type(source).__module__.startswith(("lhotse.", "builtins"))
         and not getattr(source, "split_for_dataloading", False)

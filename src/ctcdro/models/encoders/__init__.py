@@ -2,9 +2,9 @@
 
     mel_small     a small encoder to train from scratch
     pretrained    checkpoints of Hugging Face `transformers`, by family
-    waveform      wav2vec 2.0, HuBERT, WavLM, data2vec: they read raw audio
-    spectrogram   wav2vec 2.0 BERT and Whisper: they read mel features
+    waveform      encoders on raw audio: wav2vec 2.0, HuBERT, WavLM, data2vec
+    spectrogram   encoders on mel features: wav2vec 2.0 BERT and Whisper
     lora          low-rank adapters for pretrained encoders
 
-The output for an utterance does not depend on its padding. Where `transformers` lets padding in, it is kept out here.
+The output for an utterance does not depend on its padding, even if it does in `transformers`.
 """

@@ -13,8 +13,8 @@ class PretrainedEncoder(nn.Module):
     Attributes:
         family: the `config.model_type` of the network.
         num_layers: number of hidden layers, including the input of the first Transformer layer.
-        min_samples: samples that one frame needs.
-        max_samples: samples that the encoder accepts.
+        min_samples: minimum number of samples, for one frame.
+        max_samples: maximum number of samples, or None.
     """
 
     def __init__(self, network: Any, min_samples: int, max_samples: int | None = None) -> None:
@@ -36,27 +36,27 @@ class PretrainedEncoder(nn.Module):
         return {"family": self.family, "config": config}
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
-        """Frames of the output for samples of the input, exactly."""
+        """Exact number of output frames for each number of input samples."""
         raise NotImplementedError
 
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = True) -> tuple[Tensor, ...]:
-        """The hidden layers, each (B, F, D), or the last alone."""
+        """Returns the hidden layers, each (B, F, D), or only the last."""
         raise NotImplementedError
 
     def checkpoint_gradients(self, **options: Any) -> None:
-        """Saves memory: the backward pass computes the inside of each layer again."""
-        # With reentrant checkpoints, hidden layers that the head reads would get no gradient.
+        """Enables gradient checkpointing: the backward pass recomputes the activations inside each layer."""
+        # With reentrant checkpoints, the hidden layers that the head uses would get no gradient.
         options["use_reentrant"] = False
         self.network.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
 
     def freeze_feature_extractor(self) -> None:
-        """Stops the convolutions on raw audio, if there are any, from requiring gradients of their input."""
+        """Freezes the convolutions on raw audio, if there are any, so that their input needs no gradient."""
         if hasattr(self.network, "freeze_feature_encoder"):
             self.network.freeze_feature_encoder()
 
 
 def hidden_layers(output: Any, all_layers: bool) -> tuple[Tensor, ...]:
-    """The hidden layers in an output of `transformers`, or the last alone."""
-    # The last hidden state is that of the last layer after its norm. In `transformers` 5 the hidden states have it
-    # without; the norm would then have no effect and no gradient.
+    """The hidden layers in an output of `transformers`, or only the last."""
+    # `last_hidden_state` includes the final norm. In `transformers` 5, `hidden_states` does not; the norm would have no
+    # effect and no gradient.
     return (*output.hidden_states[:-1], output.last_hidden_state) if all_layers else (output.last_hidden_state,)

@@ -1,4 +1,4 @@
-"""LoRA: low-rank matrices that are trained instead of the encoder's own weights."""
+"""LoRA: low-rank matrices that are trained instead of the encoder's weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .pretrained import FAMILIES
 
 @dataclass(frozen=True)
 class Lora:
-    """Settings of LoRA: the rank of the matrices, their scale, and dropout of their input."""
+    """Settings of LoRA: rank and scale of the matrices, and dropout on their input."""
 
     rank: int = 8
     alpha: float = 16.0
@@ -25,7 +25,7 @@ def add_lora(encoder: PretrainedEncoder, lora: Lora) -> None:
     with extra("train", "LoRA"):
         from peft import LoraConfig, inject_adapter_in_model
     targets = list(FAMILIES[encoder.family].lora_targets)
-    alpha: Any = lora.alpha  # peft annotates an integer, but accepts any number
+    alpha: Any = lora.alpha  # peft's annotation is int, but it accepts any number
     config = LoraConfig(r=lora.rank, lora_alpha=alpha, lora_dropout=lora.dropout, target_modules=targets)
     encoder.network = inject_adapter_in_model(config, encoder.network)
     encoder.freeze_feature_extractor()

@@ -1,8 +1,8 @@
-"""`mel-small`: an encoder to train from scratch on a CPU, in minutes; needs no `transformers`.
+"""`mel-small`: an encoder that trains from scratch on a CPU in minutes; does not need `transformers`.
 
-80 log-mel bins, normalized per utterance, three frames stacked to one of 30 ms, and five blocks of a depthwise
-convolution over 11 frames and two pointwise layers, 144 wide: 0.67 million parameters. There is no dropout. A frame
-depends on 0.8 s of audio to either side, and never on padding.
+The input is 80 log-mel bins, normalized per utterance, with three frames stacked to one of 30 ms. Five blocks of width
+144 follow, each a depthwise convolution over 11 frames and two pointwise layers: 0.67 million parameters in total,
+without dropout. A frame depends on 0.8 s of audio on either side, and never on padding.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..log_mel import WINDOW, SmallLogMel, num_windows
 
 
 class MelSmall(nn.Module):
-    """The encoder. It has one hidden layer to read, the last.
+    """The encoder. It has a single hidden layer.
 
-    A block is `expansion` times as wide inside as outside. A frame is `stacked` frames of 10 ms.
+    A block is `expansion` times as wide inside as outside. `stacked` frames of 10 ms form one frame.
     """
 
     num_layers = 1
@@ -45,7 +45,7 @@ class MelSmall(nn.Module):
         self.enter = nn.Linear(stacked * num_bins, width)
         self.blocks = Blocks(num_blocks, width, kernel, expansion)
         self.leave = nn.LayerNorm(width)
-        self.log_mel = SmallLogMel(num_bins)  # after the layers, whose size `load` limits
+        self.log_mel = SmallLogMel(num_bins)  # after the layers, because `load` limits their size
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
         return -(-num_windows(num_samples) // self.stacked)

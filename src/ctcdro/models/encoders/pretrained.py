@@ -1,7 +1,7 @@
-"""Checkpoints of Hugging Face `transformers` -> encoders.
+"""Loads encoders from checkpoints of Hugging Face `transformers`.
 
-An encoder's own masking and layer drop are switched off: masks are drawn from numpy's generator, which no checkpoint
-stores, and the head applies SpecAugment.
+The masking and layer drop of `transformers` are disabled: its masks use numpy's generator, whose state checkpoints do
+not store, and the head applies SpecAugment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj")
 
-# Far more than any encoder has. A configuration that claims more would fill the memory with modules.
+# Far more than any encoder has. A configuration that claims more would exhaust the memory.
 MAX_LAYERS = 1_000
 
 
@@ -31,10 +31,10 @@ class Family(NamedTuple):
     lora_targets: tuple[str, ...]
     """Linear layers that LoRA adapts by default."""
     ctc_class: str | None
-    """Class of `transformers` that has this encoder and a linear CTC head."""
+    """Class of `transformers` with this encoder and a linear CTC head."""
 
 
-# WavLM passes the weights of its attention to a function of torch. Adapters around these layers would have no effect.
+# WavLM passes its attention weights directly to a torch function. Adapters around these layers would have no effect.
 FAMILIES: Mapping[str, Family] = {
     "wav2vec2": Family(WaveformEncoder, ATTENTION, "Wav2Vec2ForCTC"),
     "hubert": Family(WaveformEncoder, ATTENTION, "HubertForCTC"),
@@ -46,20 +46,23 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def from_pretrained(name: str) -> PretrainedEncoder:
-    """Loads the encoder of a checkpoint: a folder, or a name on the Hugging Face hub."""
+    """Loads the encoder of a checkpoint: a folder, or a name on the Hugging Face Hub."""
     transformers = _transformers()
     with _naming(name):
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
     if config.model_type not in FAMILIES:
         raise ValueError(
-            f"`encoder` must be of one of the families {', '.join(FAMILIES)}; {name} is {config.model_type}."
+            f"`encoder` must be a model of type {', '.join(FAMILIES)}; {name} has type {config.model_type}."
         )
     if not 0 < config.num_hidden_layers <= MAX_LAYERS:
-        raise ValueError(f"`encoder`: {name} claims {config.num_hidden_layers:,} layers, not 1 to {MAX_LAYERS:,}.")
+        raise ValueError(
+            f"`encoder` must have 1 to {MAX_LAYERS:,} layers; the configuration of {name} has "
+            f"{config.num_hidden_layers:,}."
+        )
     _switch_off_masking(config)
     is_encoder_only = config.architectures == ["WhisperEncoder"]
     model_class = _whisper_class() if is_encoder_only else transformers.AutoModel
-    with _naming(name), quiet(transformers):  # about parts of the checkpoint that do not belong to the encoder
+    with _naming(name), quiet(transformers):  # it warns about unused parts of the checkpoint
         network, info = model_class.from_pretrained(name, config=config, dtype=torch.float32, output_loading_info=True)
     missing = [key for key in info["missing_keys"] if not key.startswith("decoder.")]
     if missing:
@@ -84,29 +87,29 @@ def _wrap(network: Any, normalize: bool) -> PretrainedEncoder:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Turns the errors of `transformers`, of many types, into one that names the checkpoint."""
+    """Converts the errors of `transformers`, which have many types, into one that names the checkpoint."""
     try:
         yield
     except Exception as error:
         raise ValueError(
-            f"`encoder`: {name} is neither a folder with a checkpoint that transformers can load nor a name on the "
-            f"hub ({type(error).__name__}: {' '.join(str(error).split()):.500})."
+            f"Cannot load encoder {name!r}: it is neither a folder with a checkpoint that transformers can load nor a "
+            f"model on the Hugging Face Hub ({type(error).__name__}: {' '.join(str(error).split()):.500})."
         ) from error
 
 
 def _switch_off_masking(config: Any) -> None:
-    # Zero probabilities rather than `apply_spec_augment=False`: otherwise there is a parameter for masked frames that
-    # gets no gradient, and several processes would wait for it.
+    # Zero probabilities rather than `apply_spec_augment=False`, which keeps a parameter for masked frames that never
+    # gets a gradient, and would block distributed training.
     for key in ("mask_time_prob", "mask_feature_prob", "layerdrop", "encoder_layerdrop"):
         if hasattr(config, key):
             setattr(config, key, 0.0)
     if getattr(config, "add_adapter", False):
-        logger.info("The convolutions after the last layer (add_adapter) are not used.")
+        logger.info("The adapter convolutions after the last layer (add_adapter) are not used.")
         config.add_adapter = False
 
 
 def _expects_normalized_audio(name: str, config: Any) -> bool:
-    """What the checkpoint's preprocessor says; without one, whether the model is built like the large ones."""
+    """Reads the checkpoint's preprocessor; without one, assumes that models with the large architecture do."""
     from transformers import FeatureExtractionMixin
     from transformers.utils.hub import cached_file
 

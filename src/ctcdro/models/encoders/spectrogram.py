@@ -34,7 +34,7 @@ class WhisperEncoder(PretrainedEncoder):
     def __init__(self, network: Any) -> None:
         super().__init__(network, min_samples=WINDOW, max_samples=network.config.max_source_positions * 2 * HOP)
         self.features = WhisperLogMel(network.config.num_mel_bins)
-        network.embed_positions.requires_grad_(False)  # sines, which `from_pretrained` does not keep fixed
+        network.embed_positions.requires_grad_(False)  # sinusoids, which `from_pretrained` makes trainable
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
         return -(-self.features.num_frames(num_samples) // 2)
@@ -44,7 +44,7 @@ class WhisperEncoder(PretrainedEncoder):
 
         network = self.network
         features = self.features(audio, num_samples)
-        # The first convolution writes into the padding, and the second would read it.
+        # The first convolution writes to the padding, which the second would read.
         real = real_frames(self.features.num_frames(num_samples), features.shape[1], audio.device)
         hidden = F.gelu(network.conv1(features.transpose(1, 2))).masked_fill(~real[:, None], 0.0)
         hidden = F.gelu(network.conv2(hidden)).transpose(1, 2)

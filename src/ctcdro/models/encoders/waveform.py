@@ -16,7 +16,7 @@ from .base import PretrainedEncoder, hidden_layers
 
 
 class WaveformEncoder(PretrainedEncoder):
-    """Convolutions on the audio, optionally brought to zero mean and unit variance, then Transformer layers."""
+    """Convolutions on the audio, optionally normalized to zero mean and unit variance, then Transformer layers."""
 
     def __init__(self, network: Any, normalize: bool) -> None:
         config = network.config
@@ -33,7 +33,7 @@ class WaveformEncoder(PretrainedEncoder):
             first.layer_norm = _PaddedGroupNorm(first.layer_norm)
         if getattr(config, "conv_pos_batch_norm", False):
             warnings.warn(
-                f"This {self.family} encoder has a batch normalization (conv_pos_batch_norm): its output for an "
+                f"This {self.family} encoder uses batch normalization (conv_pos_batch_norm): its output for an "
                 "utterance depends slightly on padding and on the other utterances in the batch.",
                 stacklevel=2,
             )
@@ -55,7 +55,7 @@ class WaveformEncoder(PretrainedEncoder):
         if self.family == "wavlm":
             options["context_fn"] = lambda: (nullcontext(), _WavLMQuiet())
         super().checkpoint_gradients(**options)
-        if self.has_group_norm:  # computed again, it would use the lengths of a later batch
+        if self.has_group_norm:  # recomputation would use the lengths of a later batch
             self.network.feature_extractor.conv_layers[0].gradient_checkpointing = False
 
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = True) -> tuple[Tensor, ...]:
@@ -74,13 +74,13 @@ class WaveformEncoder(PretrainedEncoder):
         return hidden_layers(output, all_layers)
 
     def _zero_padding(self, module: nn.Module, inputs: tuple[Tensor]) -> Tensor:
-        """Zeros the padding before each of data2vec's positional convolutions, which would read it from the last."""
+        """Zeros the padding before each of data2vec's positional convolutions, because the previous one wrote to it."""
         assert self._padding is not None
         return inputs[0].masked_fill(self._padding, 0.0)
 
 
 class _WavLMQuiet(warnings.catch_warnings):
-    """Hides a warning of torch about how WavLM calls its attention."""
+    """Hides a torch warning about WavLM's attention call."""
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -88,7 +88,7 @@ class _WavLMQuiet(warnings.catch_warnings):
 
 
 class _PaddedGroupNorm(nn.GroupNorm):
-    """The group norm over time of the base models, over each utterance without its padding."""
+    """The group norm over time of the base models, computed over each utterance without its padding."""
 
     def __init__(self, norm: nn.GroupNorm) -> None:
         super().__init__(norm.num_groups, norm.num_channels, norm.eps)

@@ -1,1 +1,1 @@
-"""One reader per corpus layout. Each yields the entries of a corpus, which `prepare` turns into a dataset."""
+"""One reader per corpus layout. Each yields the entries of a corpus, which `prepare` converts to a dataset."""

@@ -18,7 +18,7 @@ def read_common_voice(root: PathLike, languages: Sequence[str] | None = None) ->
     """Reads a release, or one of its languages.
 
     Args:
-        root: folder of the release, or of a language.
+        root: folder of the release, or of a single language.
         languages: languages to read, as ISO 639-3 codes ("ces") or folder names ("cs"); by default all.
     """
     for row in read_split_tables(root, languages):

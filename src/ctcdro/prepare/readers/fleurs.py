@@ -19,10 +19,10 @@ COLUMNS = ("sentence", "file", "raw_text", "text", "characters", "num_samples", 
 
 
 def read_fleurs(root: PathLike, languages: Sequence[str] | None = None) -> Iterator[CorpusEntry | Dropped]:
-    """Reads the corpus's normalized sentences, of all languages or some.
+    """Reads the normalized transcriptions of FLEURS.
 
     Args:
-        root: folder of the languages, or of one of them.
+        root: folder with one folder per language, or the folder of a single language.
         languages: languages to read, as ISO 639-3 codes ("ces") or folder names ("cs_cz"); by default all.
     """
     audio_folder = cache(_audio_folder)
@@ -47,4 +47,4 @@ def _audio_folder(folder: Path, split: str) -> Path:
     for candidate in (folder / "audio" / split, folder / split):
         if candidate.is_dir():
             return candidate
-    raise ValueError(f"{folder / 'audio' / split}: no such folder; unpack {split}.tar.gz in {folder / 'audio'}.")
+    raise ValueError(f"{folder / 'audio' / split}: no such folder. Unpack {split}.tar.gz in {folder / 'audio'}.")

@@ -1,6 +1,6 @@
-"""Datasets of the library `datasets` with columns for audio, text and language: a name on the hub, or a folder.
+"""Datasets of the library `datasets` with columns for audio, text and language, from the Hub or a folder.
 
-Audio is used as it is stored, without decoding: existing files are named, bytes are written to the dataset folder.
+Audio is not decoded: manifests refer to existing files, and embedded audio is written to the dataset folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SPLIT_NAMES = {"train": ["train"], "dev": ["dev", "validation", "valid"], "test
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns; None if there is none."""
+    """Column names; None if the dataset has no such column."""
 
     audio: str = "audio"
     text: str = "text"
@@ -51,13 +51,13 @@ def read_huggingface(
     """Reads a dataset.
 
     Args:
-        name: name on the hub, or a folder written by `save_to_disk` or readable by `load_dataset`.
-        out: the dataset folder that is being prepared; audio that is stored as bytes is written to `audio/` in it.
-        config: configuration of the dataset, such as "cs_cz" of FLEURS.
-        splits: its splits for train, dev and test; by default those with these names, or "validation" for dev.
-        lang: language of all utterances, if there is no column for it.
+        name: name on the Hub, or a folder written by `save_to_disk` or readable by `load_dataset`.
+        out: the dataset folder that is being prepared; embedded audio is written to its subfolder `audio`.
+        config: configuration of the dataset, such as "cs_cz" for FLEURS.
+        splits: names of its splits for train, dev and test; by default these names, or "validation" for dev.
+        lang: language of all utterances, if there is no language column.
         corpus: name of the corpus; by default the last part of `name`.
-        keep: returns by split, id and language whether to read an utterance; by default all are read.
+        keep: function of split, id and language that returns whether to read an utterance; by default all are read.
     """
     columns = columns or Columns()
     if lang is not None:
@@ -99,7 +99,7 @@ def _load(name: str, config: str | None) -> Any:
         if os.path.exists(os.path.join(name, "state.json")):  # a dataset without splits
             return {"train": datasets.load_from_disk(name)}
         return datasets.load_dataset(name, config)
-    except Exception as error:  # of many types; the cause is more informative
+    except Exception as error:  # many types are possible; the cause is more informative
         raise ValueError(f"{name}: cannot be loaded by `datasets`: {error.__cause__ or error}") from error
 
 
@@ -110,8 +110,8 @@ def _choose_splits(name: str, available: list[str], chosen: Mapping[str, str] | 
     missing = [source for source in chosen.values() if source not in available]
     if missing or "train" not in chosen:
         raise ValueError(
-            f"{name}: no split {', '.join(missing) or 'train'} (found: {', '.join(available)}). Choose them "
-            f"with --train-split, --dev-split and --test-split."
+            f"{name}: no split {', '.join(missing) or 'train'} (found: {', '.join(available)}). Choose splits with "
+            "--train-split, --dev-split and --test-split."
         )
     return dict(chosen)
 
@@ -120,15 +120,15 @@ def _check_columns(where: str, available: list[str], columns: Columns) -> None:
     missing = [name for name in (columns.audio, *columns.without_audio) if name not in available]
     if missing:
         raise ValueError(
-            f"{where}: no column {', '.join(missing)} (found: {', '.join(available)}). Specify the columns with "
-            f"options such as --text-column, or one language with --language."
+            f"{where}: no column {', '.join(missing)} (found: {', '.join(available)}). Name the columns with "
+            "options such as --text-column, or pass one language for all with --language."
         )
 
 
 def _rows(
     part: Any, columns: Columns, split: str, lang: str | None, keep: Keep | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows to read, and their numbers; the audio of others is not loaded."""
+    """Rows to read, with their numbers. The audio of other rows is not loaded."""
     import datasets
 
     numbers: Sequence[int] = range(len(part))
@@ -145,14 +145,14 @@ def _id_of(row: Mapping[str, Any], number: int, columns: Columns) -> str:
 
 
 def _store(audio: Any, folder: Path, id: str) -> str | None:
-    """The path of an utterance's audio, or None; bytes are written to `folder`."""
+    """The path of an utterance's audio, or None if it has none. Embedded audio is written to `folder`."""
     if audio is None or isinstance(audio, str):
         return audio or None
     if not isinstance(audio, dict) or not {"bytes", "path"} <= set(audio):
         raise ValueError(f"audio of {id}: expected a path or bytes; got {audio!r:.60}.")
     if not audio["bytes"]:
         return audio["path"] or None
-    # Ids may have any characters and be repeated, so the name has a digest of the content.
+    # Ids may contain any characters and repeat, so the file name is a digest of the content.
     stem = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:80]
     path = folder / f"{stem}-{hashlib.sha256(audio['bytes']).hexdigest()[:12]}{_suffix(audio)}"
     if not path.exists() or path.stat().st_size != len(audio["bytes"]):  # truncated by a power failure

@@ -1,6 +1,6 @@
 """Kaldi data folders: wav.scp with plain paths, text, and optionally segments, utt2spk and utt2lang.
 
-Commands in wav.scp are rejected, and never run.
+Commands in wav.scp are rejected and never executed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...storage.lines import numbered_lines
 from ...storage.paths import PathLike, find_listed_audio
 from ..entries import CorpusEntry, Dropped
 
-# Seconds by which a segment may end after its recording; it is cut there, as Kaldi's own tools do.
+# Seconds by which a segment may exceed its recording; like Kaldi's tools, the reader then cuts it.
 MAX_OVERSHOOT = 0.5
 
 
@@ -28,7 +28,7 @@ def read_kaldi(
     Args:
         folders: data folders by split.
         lang: language of utterances that are not in utt2lang.
-        lang_map: file with an utterance or speaker and its language on each line, for those not in utt2lang.
+        lang_map: file with one utterance or speaker and its language per line, for utterances not in utt2lang.
         corpus: name of the corpus.
     """
     languages = _read_map(Path(lang_map)) if lang_map is not None else {}
@@ -55,7 +55,7 @@ def _read_folder(
         if not language:
             raise ValueError(
                 f"{where}: no language for {id:.60}. Add it to {folder / 'utt2lang'}, or pass --language, or "
-                f"--language-map with the language of each utterance or speaker."
+                "--language-map with the language of each utterance or speaker."
             )
         recording, offset, duration = segments.get(id, (id, 0.0, None))
         if recording not in recordings:
@@ -107,8 +107,8 @@ def _read_recordings(path: Path) -> dict[str, str]:
         location = rest[0].strip() if rest else ""
         if "|" in (location[:1], location[-1:]):
             raise ValueError(
-                f"{path}:{number}: a command, which is not run: {location!r:.200}. Run it yourself, write its output "
-                f"to a file, and name the file here."
+                f"{path}:{number}: commands are not executed; got {location!r:.200}. Run it, save its output to a "
+                "file, and write the path of the file instead."
             )
         if location in ("", "-") or re.search(r"\.ark(:\d+)?$|:\d+$|^\w+://", location):
             raise ValueError(f"{path}:{number}: expected the path of an audio file; got {location!r:.60}.")
@@ -120,7 +120,7 @@ def _read_recordings(path: Path) -> dict[str, str]:
 
 
 def _read_segments(path: Path) -> dict[str, tuple[str, float, float | None]]:
-    """Recording, offset and duration of each utterance; a negative end means the end of the recording."""
+    """Recording, offset and duration of each utterance. A negative end means the end of the recording."""
     segments: dict[str, tuple[str, float, float | None]] = {}
     for number, line in numbered_lines(path) if path.is_file() else ():
         try:

@@ -1,6 +1,6 @@
 """lhotse manifests as JSON lines, gzipped or not: cuts, or recordings and supervisions. lhotse itself is not needed.
 
-Each supervision is an utterance. Audio must be in files: commands are rejected, and never run.
+Each supervision is an utterance. Audio must be in files: commands are rejected and never executed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def read_lhotse(
 
 
 class Recording(NamedTuple):
-    """A recording's file, or why its audio cannot be used as it is."""
+    """A recording's file, or the reason why its audio cannot be used."""
 
     path: str
     obstacle: str | None
 
 
 class Supervision(NamedTuple):
-    """A supervision, its recording, and the start of its cut in seconds; or why it cannot be read."""
+    """A supervision, its recording, and the start of its cut in seconds; or the error."""
 
     where: str
     record: dict[str, Any]
@@ -61,7 +61,7 @@ def _read_supervisions(paths: Sequence[Path]) -> Iterator[Supervision]:
                 yield from _read_cut(record, where, path.parent)
             elif path not in with_supervisions:
                 with_supervisions.append(path)
-    # Read again, because their recordings may follow them, and they may be too many to keep.
+    # A second pass, because recordings may follow their supervisions, which may be too many to keep in memory.
     for path in with_supervisions:
         for number, record in scan_json_lines(path):
             if not isinstance(record, ValueError) and "sources" not in record and "recording_id" in record:
@@ -73,8 +73,8 @@ def _read_recording(record: Mapping[str, Any], where: str, folder: Path) -> Reco
     source = sources[0] if isinstance(sources, list) and sources and isinstance(sources[0], dict) else {}
     if source.get("type") != "file" or not isinstance(source.get("source"), str):
         raise ValueError(
-            f"{where}: the audio of recording {record.get('id')!r:.60} must be a file; got {source.get('type')!r:.60}, "
-            f"which is neither run nor downloaded. Save it to a file first."
+            f"{where}: the audio of recording {record.get('id')!r:.60} must be a file; commands and URLs are not "
+            f"supported; got {source.get('type')!r:.60}. Save the audio to a file first."
         )
     obstacle = None
     if len(sources) > 1 or source.get("channels", [0]) != [0]:

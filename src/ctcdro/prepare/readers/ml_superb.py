@@ -1,6 +1,6 @@
-"""ML-SUPERB 2.0, unpacked from its archive, or as its copy for the library `datasets`.
+"""ML-SUPERB 2.0, unpacked from its archive, or a copy on the Hugging Face Hub.
 
-On disk there is one folder per corpus and language:
+The archive has one folder per corpus and language:
 
     commonvoice/ces/wav/cv_ces_000001.wav
     commonvoice/ces/transcript_1h_train.txt      or transcript_10min_train.txt
@@ -28,7 +28,7 @@ Reserved = Literal["few-shot", "all", "none"]
 
 _FOLDERS = {"googlei18n": ("googlei18n_tts", "googlei18n_asr")}
 
-# Two corpora have Japanese twice: `jpn`, and `org_jpn` from before words were separated. It is one language.
+# Two corpora contain Japanese twice: `jpn`, and `org_jpn` without word boundaries. Both are one language.
 _LANGUAGE_FOLDERS = {"jpn": ("jpn", "org_jpn")}
 
 # Prefixes of ids that differ from the name of the corpus folder.
@@ -39,7 +39,7 @@ def find_pairs(root: PathLike) -> tuple[Pair, ...]:
     """All (language, corpus) on disk."""
     folders = [path.parent for path in Path(root).glob("*/*/transcript_10min_dev.txt")]
     if not folders:
-        raise ValueError(f"{root}: no corpora in it; expected folders such as commonvoice/ces with transcripts.")
+        raise ValueError(f"{root}: no corpora found; expected folders such as commonvoice/ces with transcripts.")
     return tuple(sorted({(folder.name.removeprefix("org_"), folder.parent.name) for folder in folders}))
 
 
@@ -56,7 +56,8 @@ def read_ml_superb(
         root: folder of the corpora.
         pairs: languages and corpora, such as those of `ml_superb_sets.SETS`.
         train: which of the two training sets to read.
-        reserved: training data of the 20 reserved languages: the benchmark's five utterances each, all, or none.
+        reserved: training data of the 20 reserved languages: the benchmark's five utterances per language, all, or
+            none.
         skip_missing: whether to skip pairs that are not on disk.
     """
     folders = []
@@ -82,9 +83,9 @@ def read_ml_superb_copy(
     reserved: Reserved = "few-shot",
     skip_missing: bool = False,
 ) -> Iterator[CorpusEntry | Dropped]:
-    """Reads the benchmark's copy for `datasets` (hub name or folder), and writes its audio to `out`.
+    """Reads a copy of the benchmark for `datasets` (Hub name or folder), and writes its audio to `out`.
 
-    Its texts begin with the language, as in "[ces] ahoj"; the ids identify the corpora.
+    Texts start with a language token, such as "[ces] ahoj". Ids identify the corpora.
     """
     wanted = None if pairs is None else {(language, folder) for language, corpus in pairs for folder in _names(corpus)}
     available: set[Pair] = set()
@@ -100,7 +101,7 @@ def read_ml_superb_copy(
     for language, corpus in pairs or []:
         if not any((language, folder) in available for folder in _names(corpus)):
             if not skip_missing:
-                raise ValueError(f"{name}: no data for {language}:{corpus}. Skip it with --on-missing skip.")
+                raise ValueError(f"{name}: no data for {language}:{corpus}. Pass --on-missing skip to skip it.")
             yield Dropped("train", language, name, MISSING_CORPUS, f"{language}:{corpus}")
 
 
@@ -126,7 +127,7 @@ def _explain_missing(root: Path, pair: Pair) -> str:
     available = ", ".join(f"{other}:{name}" for other, name in find_pairs(root) if other == language) or "nothing"
     return (
         f"{root / _names(corpus)[0] / language}: no such folder for {language}:{corpus} (found for {language}: "
-        f"{available}). Specify the corpora with --pairs, or skip missing ones with --on-missing skip."
+        f"{available}). Choose other corpora with --pairs, or pass --on-missing skip."
     )
 
 
@@ -147,7 +148,7 @@ def _as_on_disk(item: CorpusEntry | Dropped) -> CorpusEntry | Dropped:
 def _read_transcript(folder: Path, name: str, split: str, language: str) -> Iterator[CorpusEntry | Dropped]:
     path = folder / name
     if not path.is_file():
-        raise ValueError(f"{path}: no such file; expected the transcripts of ML-SUPERB 2.0.")
+        raise ValueError(f"{path}: no such file; expected a transcript of ML-SUPERB 2.0.")
     for number, line in numbered_lines(path):
         id, *rest = line.split(maxsplit=2)
         yield entry_in_folder(

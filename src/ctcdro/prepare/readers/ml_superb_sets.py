@@ -1,10 +1,10 @@
 """The language sets of the paper, from the tables in its appendix: (language, corpus) pairs by name.
 
-Corpora have the names of the ML-SUPERB 2.0 folders. The paper's GOP, the open-source project Googlei18n, is two folders
-there: `googlei18n` means the one that has the language. Its MLL, in one row, is MLS.
+Corpora are named like the ML-SUPERB 2.0 folders. The paper's GOP (the open-source project Googlei18n) is two folders;
+`googlei18n` means the one that has the language. MLL, which occurs in one row, is MLS.
 
-The tables are as printed. In `set2-extra` the rows of Italian and English look exchanged: Italian has corpora of
-English speech (LAD, NCHLT), and English lacks LAD, which it has in `set2`. Readers can skip pairs that are not on disk.
+The tables are as printed. In `set2-extra` the rows of Italian and English look swapped: Italian has corpora of English
+speech (LAD, NCHLT), and English lacks LAD, which it has in `set2`. Readers can skip pairs that are not on disk.
 """
 
 from __future__ import annotations

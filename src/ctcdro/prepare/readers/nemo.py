@@ -18,7 +18,7 @@ def read_nemo(
     lang_field: str = "lang",
     text_field: str = "text",
 ) -> Iterator[CorpusEntry | Dropped]:
-    """Reads manifests. As in NeMo, an utterance is `duration` seconds from `offset`.
+    """Reads manifests. As in NeMo, an utterance starts at `offset` and lasts `duration` seconds.
 
     Args:
         manifests: files by split.
@@ -31,7 +31,7 @@ def read_nemo(
             for number, record in scan_json_lines(path):
                 where = f"{path}:{number}"
                 if isinstance(record, dict) and "shard_id" in record:
-                    raise ValueError(f"{where}: the audio is in archives; unpack them, and name the files.")
+                    raise ValueError(f"{where}: the audio is in tar archives. Unpack them and list the files instead.")
                 try:
                     if isinstance(record, ValueError):
                         raise record
