@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TOOLKITS = ROOT / "tests" / "integrations" / "requirements"
-PINNED = [ROOT / "constraints.txt", *(TOOLKITS / f"{name}.txt" for name in ("lhotse", "lightning", "speechbrain"))]
+PINNED = [ROOT / "constraints.txt", Path(__file__).with_name("requirements.txt")]
+PINNED += [TOOLKITS / f"{name}.txt" for name in ("lhotse", "lightning", "speechbrain")]
 
 
 class Environment:

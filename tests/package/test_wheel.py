@@ -4,6 +4,7 @@ Versions are the pinned ones, on the Python and the build of torch of this machi
 """
 
 import shutil
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -67,9 +68,11 @@ def test_building_warns_of_nothing(distributions):
 
 def test_all_public_names_need_torch_and_numpy_only(environment_with, dataset, tmp_path, examples):
     bare = environment_with("")
-    program = f"import ctcdro; [getattr(ctcdro, name) for name in ctcdro.__all__]; print(len(ctcdro.Manifest.read({str(dataset / 'train.jsonl')!r})))"
-    assert bare.run("python", "-c", program, cwd=tmp_path).strip() == "12"
-    assert "epoch 0, weights: clear" in bare.run("python", "-c", call_main(examples / "minimal_loop.py", 1), cwd=tmp_path)
+    program = "import ctcdro; [getattr(ctcdro, name) for name in ctcdro.__all__]; "
+    program += f"print(len(ctcdro.Manifest.read({str(dataset / 'train.jsonl')!r})))"
+    assert bare.run("python", "-c", program, cwd=tmp_path) == "12\n"
+    loop = call_main(examples / "minimal_loop.py", 1)
+    assert "epoch 0, weights: clear" in bare.run("python", "-c", loop, cwd=tmp_path)
 
 
 def test_the_command_names_the_extra_that_it_needs(environment_with, tmp_path):
@@ -135,9 +138,11 @@ def test_demo(environment_with, tmp_path):
 def test_huggingface(environment_with, dataset, tmp_path):
     program = f"""
 import json, pathlib, datasets
-rows = [json.loads(line) for line in pathlib.Path({str(dataset)!r}, "train.jsonl").read_text().splitlines()]
-made = datasets.Dataset.from_list([{{"audio": row["audio_filepath"], "text": row["text"], "language": "ces"}} for row in rows])
-datasets.DatasetDict(train=made.cast_column("audio", datasets.Audio(decode=False))).save_to_disk("hub")
+folder = pathlib.Path({str(dataset)!r})
+lines = map(json.loads, (folder / "train.jsonl").read_text().splitlines())
+rows = [{{"audio": str(folder / line["audio_filepath"]), "text": line["text"], "language": "ces"}} for line in lines]
+made = datasets.Dataset.from_list(rows).cast_column("audio", datasets.Audio(decode=False))
+datasets.DatasetDict(train=made).save_to_disk("hub")
 """
     environment = environment_with("huggingface")
     environment.run("python", "-c", program, cwd=tmp_path)
@@ -145,6 +150,7 @@ datasets.DatasetDict(train=made.cast_column("audio", datasets.Audio(decode=False
     assert (tmp_path / "data" / "train.jsonl").read_text(encoding="utf-8").count("\n") == 12
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="flashlight-text has no wheels for Python 3.13")
 def test_beam(environment_with, run, tmp_path):
     assert "mean" in environment_with("beam").run("ctcdro", "evaluate", run, "--beam-size", 4, cwd=tmp_path)
 
