@@ -1,0 +1,41 @@
+"""English names of languages, for people: `kor` is shown as "Korean (kor)". Files keep the codes."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ..runtime.extras import extra
+
+
+def language_name(code: str) -> str:
+    """The English name of a language and its code; other text is returned unchanged.
+
+    Args:
+        code: an ISO 639 code of two or three letters, in lower case.
+
+    Example:
+        >>> language_name("kor"), language_name("cs"), language_name("ces/fleurs")
+        ('Korean (kor)', 'Czech (cs)', 'ces/fleurs')
+    """
+    name = _name(code)
+    return code if name is None else f"{name} ({code})"
+
+
+@cache
+def _name(code: str) -> str | None:
+    if not re.fullmatch("[a-z]{2,3}", code):
+        return None
+    with extra("data", "Showing names of languages"):
+        from langcodes import Language
+
+    return _registered_names().get(Language.get(code).language or "")
+
+
+@cache
+def _registered_names() -> dict[str, str]:
+    """Names by shortest code, without remarks such as "(macrolanguage)", from IANA's registry, a part of langcodes."""
+    from langcodes.registry_parser import parse_registry
+
+    languages = (entry for entry in parse_registry() if entry.get("Type") == "language" and "Subtag" in entry)
+    return {entry["Subtag"]: re.sub(r" \(.*\)", "", entry["Description"][0]) for entry in languages}
