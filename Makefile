@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs architecture
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs architecture results
 
 help:
 	@echo "make install   the package and its development tools, into $(VENV)"
@@ -19,8 +19,9 @@ help:
 	@echo "make test-fuzz     hostile input, many times that of make test; minutes"
 	@echo "make test-integrations  other toolkits, each in its own environment (or one: make test-with-lightning)"
 	@echo "make lint      style and types"
-	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
-	@echo "make bench-samplers  our batch sampler beside those of lhotse and SpeechBrain; minutes"
+	@echo "make bench     benchmarks; minutes; results go to docs/results.json"
+	@echo "make bench-samplers  our batch sampler and those of lhotse and SpeechBrain; minutes"
+	@echo "make results   measured tables and figures of README and documentation, from docs/results.json"
 	@echo "make docs      the documentation as a site, into site"
 	@echo "make architecture  the picture in docs/architecture.md, drawn from the imports"
 	@echo "make clean     remove $(VENV) and caches"
@@ -102,7 +103,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
 bench-samplers: $(VENV)/with-samplers/.installed
-	$(VENV)/with-samplers/bin/python benchmarks/sampler_peers.py
+	$(VENV)/with-samplers/bin/python benchmarks/run.py sampler_peers
 
 $(VENV)/with-samplers/.installed: $(REQUIREMENTS)/lhotse.txt $(REQUIREMENTS)/speechbrain.txt
 
@@ -116,6 +117,9 @@ docs: $(DOCS_STAMP)
 
 architecture:
 	$(PYTHON) docs/draw_architecture.py
+
+results: $(STAMP)
+	$(BIN)/python docs/render_results.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build site src/*.egg-info
