@@ -38,7 +38,7 @@ def test_every_run_that_ended_is_named_and_a_terminal_shows_those_at_work(monkey
 
 def test_the_schema_describes_every_key():
     keys = json.loads(CliRunner().invoke(app, ["sweep", "--schema"]).stdout)["properties"]
-    assert {"run", "objectives", "step_sizes", "smoothings", "settings", "seeds", "overrides", "profile"} == set(keys)
+    assert {"run", "objectives", "step_sizes", "smoothings", "settings", "seeds", "overrides", "scoring"} == set(keys)
     assert [key for key, about in keys.items() if "description" not in about] == []
 
 

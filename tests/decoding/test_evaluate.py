@@ -168,8 +168,8 @@ def test_commands_print_and_say_where_things_are(run):
 def test_what_is_not_there_is_named(run, tmp_path):
     with pytest.raises(ValueError, match="the run has no model yet"):
         evaluate(tmp_path)
-    with pytest.raises(ValueError, match=r"tests\.jsonl: no such file.*Splits of this dataset: dev, test, train\.$"):
+    with pytest.raises(ValueError, match=r"tests\.jsonl not found\. Splits of this dataset: dev, test, train\.$"):
         evaluate(run.path, "tests")
-    with pytest.raises(ValueError, match=r"test\.jsonl: no such file.*specify its folder with --dataset"):
+    with pytest.raises(ValueError, match=r"test\.jsonl not found\. .*specify its folder with --dataset"):
         evaluate(run.path, "test", dataset=tmp_path)
     assert RunFolder(run.path).is_finished

@@ -32,7 +32,7 @@ def sweep(
     threads: Annotated[
         int | None, typer.Option(help="CPU threads per run. Default: equal share of the cores; 4 on Slurm.", min=1)
     ] = None,
-    gpu: Annotated[bool, typer.Option("--gpu", help="Use one GPU per run. Default: runs see no GPU.")] = False,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Use no GPU. Default: one GPU per run, if there are any.")] = False,
     cluster: Annotated[Literal["local", "slurm"], typer.Option(help="Train on this machine or on Slurm.")] = "local",
     partition: Annotated[str | None, typer.Option(help="Slurm partition to submit to.")] = None,
     hours: Annotated[
@@ -58,7 +58,7 @@ def sweep(
     if config is None or out is None:
         raise typer.BadParameter("CONFIG and --out are required.")
     settings = read_sweep(config, overrides or [])
-    options = JobOptions(cluster, jobs, threads, gpu, round(60 * hours) or 1, partition, _parse_options(sbatch or []))
+    options = JobOptions(cluster, jobs, threads, cpu, round(60 * hours) or 1, partition, _parse_options(sbatch or []))
     with JobProgress() as progress:
         result = run_sweep(settings, out, options, progress)
     _exit_if_failed(result.failures)
