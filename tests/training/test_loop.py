@@ -395,6 +395,19 @@ def test_a_diverged_model_is_never_the_best(dataset, tmp_path, best_model_by):
     assert torch.equal(best.head.output.weight, intact)
 
 
+def test_the_last_interval_may_be_shorter_and_is_validated(dataset, tmp_path):
+    folder = train(config(dataset, "training.num_batches=20"), tmp_path / "run")
+    validations = [record for record in read_log(folder.log) if "validation" in record]
+    assert [(record["validation"], record["step"]) for record in validations] == [(1, 4), (2, 8), (3, 10)]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_device_is_named_before_anything_is_written(dataset, tmp_path):
+    with pytest.raises(ValueError, match="Device cuda not found: PyTorch finds no GPU"):
+        train(config(dataset), tmp_path / "run", device="cuda")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_early_stopping_ends_after_validations_that_bring_nothing(dataset, tmp_path):
     patient = config(
         dataset, "training.early_stopping_patience=1", "optimizer.learning_rate=1e-12", "training.num_batches=72"
