@@ -44,7 +44,7 @@ def doubled_weight(norms: npt.NDArray[np.float64], limit: float = LIMIT) -> floa
 
 
 def gradient_norms(
-    dataset: Path, encoder: Path, reduction: str, accumulate: int, num_batches: int
+    dataset: Path, encoder: Path, reduction: str, batches_per_step: int, num_batches: int
 ) -> npt.NDArray[np.float64]:
     """The gradient norm of each step of a run without a limit."""
     config = parse_config(
@@ -52,9 +52,9 @@ def gradient_norms(
             "dataset": dataset,
             "model": {"encoder": str(encoder)},
             "objective": {"step_size": 1e-4, "smoothing": 0.1, "reduction": reduction},
-            "batches": {"num_workers": 0},
-            "optimizer": {"clip_norm": None, "accumulate": accumulate},
-            "training": {"epochs": 1, "batches_per_epoch": num_batches, "trackers": []},
+            "data": {"num_workers": 0},
+            "optimizer": {"max_grad_norm": None, "batches_per_step": batches_per_step},
+            "training": {"num_batches": num_batches, "trackers": []},
         }
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -80,13 +80,13 @@ def main(dataset: Path, num_batches: int) -> dict[str, ResultTable]:
     with tempfile.TemporaryDirectory() as folder:
         encoder = save_encoder(Path(folder))
         for reduction in ("sum", "mean"):
-            for accumulate in (1, 16):
-                norms = gradient_norms(dataset, encoder, reduction, accumulate, num_batches)
+            for batches_per_step in (1, 16):
+                norms = gradient_norms(dataset, encoder, reduction, batches_per_step, num_batches)
                 low, median, high = np.percentile(norms, [5, 50, 95])
-                weight = f"{doubled_weight(norms):.2f}" if accumulate == 1 else ""
+                weight = f"{doubled_weight(norms):.2f}" if batches_per_step == 1 else ""
                 over = f"{np.mean(norms > LIMIT):.0%}"
                 low, median, high = (f"{float(f'{norm:.3g}'):,g}" for norm in (low, median, high))
-                table.add(reduction, f"{accumulate}", median, f"{low} to {high}", over, weight)
+                table.add(reduction, f"{batches_per_step}", median, f"{low} to {high}", over, weight)
     return {"clipping-norms": table}
 
 

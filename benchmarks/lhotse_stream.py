@@ -55,7 +55,7 @@ def streamed(num_cuts: int, buffer_size: int) -> LengthMatchedStreamSampler:
 
 
 def eager(num_cuts: int, buffer_size: int) -> LengthMatchedCutSampler:
-    return LengthMatchedCutSampler(list(Stream(num_cuts)), BATCH_DURATION, balance=1.0)
+    return LengthMatchedCutSampler(list(Stream(num_cuts)), BATCH_DURATION, exponent=1.0)
 
 
 def bucketing(num_cuts: int, buffer_size: int) -> DynamicBucketingSampler:

@@ -1,7 +1,7 @@
 """Does the paper's model train here, and in how much memory? .venv/bin/python benchmarks/real_size.py
 
 A model of the size of XLS-R 300M, with random weights, and the paper's head take three steps of Adam, each on one batch
-of 50 s (`accumulate: 1`; the paper's 16 take 16 times as long, and no more memory), through `set_up_run` and
+of 50 s (`batches_per_step: 1`; the paper's 16 take 16 times as long, and no more memory), through `set_up_run` and
 `training.loop.train_step`, in 32-bit floats: once keeping all activations, once with gradient checkpointing, each in a
 separate process, whose peak memory is given. The first step also sets up what later ones use; the time of a step is
 the median of the other two. Attention is without dropout, which on a CPU takes much memory. Not among `make bench`: it
@@ -87,7 +87,7 @@ def main(options: dict[str, int | bool | str | list[int]] | None = None) -> dict
         folder = Path(name)
         write_wav2vec2(folder / "encoder", **(XLS_R_300M if options is None else options))
         write_dataset(folder / "dataset", scale=1.0)
-        plain = make_config(folder / "dataset", str(folder / "encoder"), BATCH_DURATION, decoupled=False)
+        plain = make_config(folder / "dataset", str(folder / "encoder"), BATCH_DURATION, optimizer="adam")
         for is_on in (False, True):
             model = plain.model.model_copy(update={"gradient_checkpointing": is_on})
             cells = measure(plain.model_copy(update={"model": model}), folder / f"run-{is_on}")

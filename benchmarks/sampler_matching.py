@@ -42,9 +42,9 @@ def main(sizes: tuple[int, ...] = (20_000, 3_600)) -> dict[str, ResultTable]:
     for size in sizes:
         durations, groups = like_set_1(size)
         plans = {"first-fit decreasing": (by_first_fit(durations, groups),) * 2}
-        for balance in (0.0, 1.0):
-            sampler = LengthMatchedBatchSampler(durations, groups, BATCH_DURATION, balance=balance)
-            plans[f"length-matched, exponent {balance:g}"] = (sampler.plan(0), sampler.plan(1))
+        for exponent in (0.0, 1.0):
+            sampler = LengthMatchedBatchSampler(durations, groups, BATCH_DURATION, exponent=exponent)
+            plans[f"length-matched, exponent {exponent:g}"] = (sampler.plan(0), sampler.plan(1))
         for name, (now, later) in plans.items():
             matching = Matching.of(now, durations, BATCH_DURATION)
             table.add(

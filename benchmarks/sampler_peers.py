@@ -3,10 +3,10 @@
 The same utterances, like the paper's set 1, target 50 s, shuffled. Timed are making a sampler and walking through its
 first epoch, in turns; cuts and datasets are there before. Ratios are those of utterances in a second, ours over the
 other, medians of all rounds with a 95% interval by bootstrap: `LengthMatchedBatchSampler` where batches are numbers,
-`LengthMatchedCutSampler` where they are lhotse's CutSets, each with `balance=1`, so that every utterance comes once, as
-with the others. These have other aims: for lhotse and SpeechBrain the target is a limit for a batch with its padding,
-and they know of no groups, but for the row with a sampler for each language. Needs lhotse and SpeechBrain, which have
-an environment of their own (`make bench-samplers`).
+`LengthMatchedCutSampler` where they are lhotse's CutSets, each with `exponent=1`, so that every utterance comes once,
+as with the others. These have other aims: for lhotse and SpeechBrain the target is a limit for a batch with its
+padding, and they know of no groups, but for the row with a sampler for each language. Needs lhotse and SpeechBrain,
+which have an environment of their own (`make bench-samplers`).
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def make_corpus(num_utterances: int) -> Corpus:
 
 
 def ours(corpus: Corpus) -> Iterable[list[int]]:
-    return LengthMatchedBatchSampler(corpus.durations, corpus.groups, BATCH_DURATION, balance=1.0)
+    return LengthMatchedBatchSampler(corpus.durations, corpus.groups, BATCH_DURATION, exponent=1.0)
 
 
 def ours_of_cuts(corpus: Corpus) -> Iterable[CutSet]:
-    return LengthMatchedCutSampler(corpus.cuts, BATCH_DURATION, balance=1.0)
+    return LengthMatchedCutSampler(corpus.cuts, BATCH_DURATION, exponent=1.0)
 
 
 def lhotse_bucketing(corpus: Corpus) -> Iterable[CutSet]:

@@ -137,15 +137,16 @@ def write_wav2vec2(folder: Path, **options: Any) -> None:
     transformers.Wav2Vec2Model(transformers.Wav2Vec2Config(**options)).save_pretrained(folder)
 
 
-def make_config(dataset: Path, encoder: str, batch_duration: float, decoupled: bool = True) -> Config:
+def make_config(dataset: Path, encoder: str, batch_duration: float, optimizer: str = "adamw") -> Config:
     """One batch a step, and no end; AdamW by default, which is what the `Trainer` has."""
     return parse_config(
         {
             "dataset": str(dataset),
             "model": {"encoder": encoder},
-            "batches": {"batch_duration": batch_duration, "num_workers": 1},
-            "optimizer": {"accumulate": 1, "decoupled": decoupled},
-            "training": {"epochs": 1, "batches_per_epoch": 1_000_000},
+            "data": {"num_workers": 1},
+            "sampling": {"batch_duration": batch_duration},
+            "optimizer": {"batches_per_step": 1, "name": optimizer},
+            "training": {"num_batches": 1_000_000, "validate_every_batches": 1_000_000},
         }
     )
 
@@ -170,7 +171,7 @@ def bare(config: Config, folder: Path, turns: Turns) -> None:
 
     manifest, vocabulary, dataset = read(config)
     numbers = manifest.groups().numbers
-    sampler = LengthMatchedBatchSampler(manifest.durations, numbers, config.batches.batch_duration, seed=config.seed)
+    sampler = LengthMatchedBatchSampler(manifest.durations, numbers, config.sampling.batch_duration, seed=config.seed)
     stream = iter(load_batches(dataset, sampler))
     model = make_model(config, vocabulary)
     optimizer = build_optimizer(config, model)
@@ -200,7 +201,7 @@ def hugging_face(config: Config, folder: Path, turns: Turns, our_batches: bool) 
     manifest, vocabulary, dataset = read(config)
     durations = manifest.durations
     model = WithLoss(make_model(config, vocabulary))
-    size = round(config.batches.batch_duration / durations.mean())
+    size = round(config.sampling.batch_duration / durations.mean())
 
     class Trainer(transformers.Trainer):  # type: ignore[misc]
         def _get_train_sampler(self, *args: Any) -> Any:
@@ -209,9 +210,9 @@ def hugging_face(config: Config, folder: Path, turns: Turns, our_batches: bool) 
     class OurBatches(transformers.Trainer):  # type: ignore[misc]
         def get_train_dataloader(self) -> Any:
             groups = manifest.groups().numbers
-            sampler = LengthMatchedBatchSampler(durations, groups, config.batches.batch_duration, seed=config.seed)
+            sampler = LengthMatchedBatchSampler(durations, groups, config.sampling.batch_duration, seed=config.seed)
             return torch.utils.data.DataLoader(
-                dataset, batch_sampler=sampler, collate_fn=as_arguments, num_workers=config.batches.num_workers
+                dataset, batch_sampler=sampler, collate_fn=as_arguments, num_workers=config.data.num_workers
             )
 
     class Callback(transformers.TrainerCallback):  # type: ignore[misc]
@@ -224,9 +225,9 @@ def hugging_face(config: Config, folder: Path, turns: Turns, our_batches: bool) 
         per_device_train_batch_size=size,
         learning_rate=config.optimizer.learning_rate,
         weight_decay=config.optimizer.weight_decay,
-        max_grad_norm=config.optimizer.clip_norm,
+        max_grad_norm=config.optimizer.max_grad_norm,
         lr_scheduler_type="constant",
-        dataloader_num_workers=config.batches.num_workers,
+        dataloader_num_workers=config.data.num_workers,
         dataloader_pin_memory=False,
         remove_unused_columns=False,
         save_strategy="no",

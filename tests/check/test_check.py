@@ -217,7 +217,7 @@ def test_clips_with_more_or_less_text_than_can_be_said_are_found(tmp_path):
         one for one in check_dataset(dataset(tmp_path, train)).findings if one.kind == "implausible character rate"
     ]
     assert [one.where for one in faults] == [f"{tmp_path}/train.jsonl:{line}" for line in (201, 202)]
-    assert faults[0].detail.startswith("11 characters in 0.60 s, 18.3 per second; typical of ces would be 1.")
+    assert faults[0].detail.startswith("11 characters in 0.60 s, 18.3 per second; typical of Czech (ces) would be 1.")
     assert {one.severity for one in faults} == {"warning"}
 
 
@@ -271,7 +271,7 @@ def test_resampled_and_stereo_audio_is_no_fault(tmp_path):
 @pytest.mark.parametrize("name", ["frame_rate", "batch_duration"])
 def test_rates_and_durations_must_be_positive_and_finite(tmp_path, name):
     for value in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=f"`{name}` must be positive and finite"):
+        with pytest.raises(ValueError, match=rf"^--[a-z-]+ \(`{name}` in Python\) must be positive and finite"):
             check_dataset(dataset(tmp_path, **VALID), **{name: value})
 
 

@@ -6,6 +6,7 @@ import logging
 import math
 import sys
 
+import in_process
 import numpy as np
 import pytest
 import torch
@@ -208,17 +209,17 @@ def test_beam_search_leaves_the_files_of_greedy_decoding_alone(run):
 def test_commands_search_with_an_ngram_model(run, tmp_path):
     symbols = ["[aaa]", "[bbb]", *LETTERS["aaa"], *LETTERS["bbb"]]
     path = bigrams_of(symbols, [("<s>", "[bbb]"), ("[bbb]", "h"), ("h", "</s>")]).write(tmp_path / "lm.arpa")
-    options = ["--language-model", str(path), "--lm-weight", "50"]  # the audio has no say
+    options = ["--lm", str(path), "--lm-weight", "50"]  # the audio has no say
     done = CliRunner().invoke(app, ["evaluate", str(run.path), "--dataset", str(run.path / "data"), *options])
     assert done.exit_code == 0, done.output
     assert f"Scores: {run.scores('test-beam')}" in done.output
     assert {(one.hyp_lang, one.hyp_text) for one in read_predictions(run.predictions("test-beam"))} == {("bbb", "h")}
     audio = run.path / "data" / "aaa-test-0.wav"
     done = CliRunner().invoke(app, ["transcribe", str(run.path), str(audio), *options])
-    assert f"{audio}\tbbb\th" in done.output
-    done = CliRunner().invoke(app, ["transcribe", str(run.path), str(audio), "--beam-size", "4", "--lm-weight", "1"])
-    assert done.exit_code == 2
-    assert "--language-model" in done.output
+    assert f"{audio}\tBarai (bbb)\th" in done.output
+    done = in_process.run("transcribe", run.path, audio, "--beam-size", "4", "--lm-weight", "1")
+    assert done.returncode == 2
+    assert "--lm-weight requires --lm" in done.stderr
 
 
 def test_lines_for_an_ngram_model_are_the_labels_of_the_vocabulary(tmp_path):

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+import yaml
 from tones import write_dataset
 
 from ctcdro.decoding.decode import decode, group_by_length
 from ctcdro.decoding.evaluate import evaluate
 from ctcdro.decoding.transcribe import transcribe
 from ctcdro.models.recognizer import load
-from ctcdro.runs.config import parse_config
+from ctcdro.runs.config import read_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import Scores
 from ctcdro.scoring.transcripts import read_predictions
@@ -26,17 +27,26 @@ from ctcdro.training.loop import train
 
 @pytest.fixture(scope="module")
 def run(one_thread, tmp_path_factory):
-    """Trained until it reads the tones."""
+    """Trained until it reads the tones; its configuration names the dataset relative to the file."""
     folder = tmp_path_factory.mktemp("run")
+    write_dataset(folder / "data", num_train=40)
     values = {
-        "dataset": str(write_dataset(folder / "data", num_train=40)),
+        "dataset": "data",
         "model": {"encoder": "mel-small", "head": "linear", "spec_augment": False},
         "objective": {"step_size": 1e-3, "smoothing": 0.5},
-        "batches": {"batch_duration": 6.0, "num_workers": 0},
-        "optimizer": {"learning_rate": 4e-3, "clip_norm": None, "accumulate": 1, "schedule": "cosine", "warmup": 0.1},
-        "training": {"epochs": 2, "batches_per_epoch": 70, "trackers": [], "select": "worst-cer"},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 6.0},
+        "optimizer": {
+            "learning_rate": 4e-3,
+            "max_grad_norm": None,
+            "batches_per_step": 1,
+            "lr_schedule": "cosine",
+            "warmup_fraction": 0.1,
+        },
+        "training": {"num_batches": 140, "validate_every_batches": 70, "trackers": [], "best_model_by": "worst-cer"},
     }
-    return train(parse_config(values), folder / "run")
+    (folder / "run.yaml").write_text(yaml.safe_dump(values))
+    return train(read_config(folder / "run.yaml"), folder / "run")
 
 
 def test_a_run_learns_to_read_tones(run):
@@ -94,7 +104,7 @@ def test_unreadable_audio_stops_or_counts_as_nothing_recognized(run, tmp_path, c
     with pytest.raises(AudioError, match=r"test\.jsonl:9: .*broken\.wav"):
         evaluate(run.path, "test", dataset=tmp_path)
     own = run.scores("test").read_bytes() if run.scores("test").exists() else None
-    evaluate(run.path, "test", dataset=tmp_path, skip_faults=True)
+    evaluate(run.path, "test", dataset=tmp_path, on_bad_audio="skip")
     assert "1 of 9 utterances could not be read" in caplog.text
     name = f"test-of-{tmp_path.name}"  # apart from those of the run's own data
     last = read_predictions(run.predictions(name))[-1]
@@ -137,12 +147,12 @@ def test_a_broken_file_does_not_keep_the_others_from_being_transcribed(run, tmp_
     first, last = sorted((run.path.parent / "data").glob("aaa-test-*.wav"))[:2]
     (tmp_path / "broken.wav").write_bytes(b"RIFF")
     soundfile.write(tmp_path / "short.wav", np.zeros(200), 16_000)
-    broken = [tmp_path / "broken.wav", tmp_path / "gone.mp3", tmp_path, tmp_path / "short.wav"]
+    broken = [tmp_path / "broken.wav", tmp_path / "short.wav"]
     done = in_process.run("transcribe", run.path, first, *broken, last)
     assert done.returncode == 1
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [str(first), str(last)]
     summary, *faults = done.stderr.splitlines()
-    assert summary == "4 of 6 files could not be transcribed:"
+    assert summary == "2 of 4 files could not be transcribed:"
     assert [line.split(": ")[0] for line in faults] == [f"  {path}" for path in broken]
 
 
@@ -150,7 +160,7 @@ def test_commands_print_and_say_where_things_are(run):
     audio = next((run.path.parent / "data").glob("aaa-test-*.wav"))
     for arguments, expected in (
         (["evaluate", run.path, "--split", "dev"], f"Scores: {run.scores('dev')}"),
-        (["transcribe", run.path, audio], f"{audio}\taaa\t"),
+        (["transcribe", run.path, audio], f"{audio}\tGhotuo (aaa)\t"),
         (["transcribe", run.model, audio, "--json"], '"language": "aaa"'),
     ):
         done = in_process.run(*arguments)
@@ -158,11 +168,19 @@ def test_commands_print_and_say_where_things_are(run):
         assert expected in done.stdout
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_device_is_named(run):
+    with pytest.raises(ValueError, match="^--device cuda:1: PyTorch finds no GPU"):
+        evaluate(run.path, device="cuda:1")
+    with pytest.raises(ValueError, match="^--device cuda: PyTorch finds no GPU"):
+        list(transcribe(run.model, [], device="cuda"))
+
+
 def test_what_is_not_there_is_named(run, tmp_path):
     with pytest.raises(ValueError, match="the run has no model yet"):
         evaluate(tmp_path)
-    with pytest.raises(ValueError, match=r"tests\.jsonl: no such file.*Splits of this dataset: dev, test, train\.$"):
+    with pytest.raises(ValueError, match=r"tests\.jsonl not found\. Splits of this dataset: dev, test, train\.$"):
         evaluate(run.path, "tests")
-    with pytest.raises(ValueError, match=r"test\.jsonl: no such file.*specify its folder with --dataset"):
+    with pytest.raises(ValueError, match=r"test\.jsonl not found\. .*specify its folder with --dataset"):
         evaluate(run.path, "test", dataset=tmp_path)
     assert RunFolder(run.path).is_finished

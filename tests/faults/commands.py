@@ -69,9 +69,10 @@ def write_run(folder: Path, dataset: Path, **changes: dict) -> Path:
         "dataset": str(dataset),
         "model": {"encoder": "mel-small", "head": "linear"},
         "objective": {"step_size": 1e-2, "smoothing": 0.5},
-        "batches": {"batch_duration": 4.0, "num_workers": 0},
-        "optimizer": {"learning_rate": 2e-3, "accumulate": 2},
-        "training": {"epochs": 3, "batches_per_epoch": 8, "checkpoint_every": 2, "trackers": []},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 4.0},
+        "optimizer": {"learning_rate": 2e-3, "batches_per_step": 2},
+        "training": {"num_batches": 24, "validate_every_batches": 8, "checkpoint_every_steps": 2, "trackers": []},
     }
     for section, change in changes.items():
         values[section] = values[section] | change

@@ -36,7 +36,7 @@ class Case:
 
 CASES = {
     "fine-tuning": Case("fine-tuning"),
-    "fine-tuning, two workers": Case("fine-tuning", overrides=("batches.num_workers=2",)),
+    "fine-tuning, two workers": Case("fine-tuning", overrides=("data.num_workers=2",)),
     "LoRA": Case("LoRA"),
     "frozen, empty feature cache": Case("frozen", cache="empty"),
     "frozen, filled feature cache": Case("frozen", cache="filled"),
@@ -62,7 +62,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, enc
     case, moments = CASES[name], random.Random(name)
     write = write_junk if case.num_processes > 1 else write_dataset
     dataset, cache, out = write(tmp_path / "dataset"), tmp_path / "cache", tmp_path / "run"
-    overrides = [*case.overrides, *([f"model.feature_cache={cache}"] if case.cache else [])]
+    overrides = [*case.overrides, *([f"model.feature_cache_dir={cache}"] if case.cache else [])]
     config = tmp_path / "config.yaml"
     make_config(dataset, encoder, case.model, *overrides).write(config)
 

@@ -81,10 +81,10 @@ def test_when_a_rank_is_killed_the_other_stops_with_a_message_and_the_run_goes_o
 
 @pytest.mark.parametrize("moment", [0.0, 0.1, 0.2, 0.3, 0.4])
 def test_a_killed_worker_is_a_message_and_the_run_goes_on(moment, dataset, tmp_path):
-    alone = write_run(tmp_path, dataset, batches={"batch_duration": 4.0, "num_workers": 0})
+    alone = write_run(tmp_path, dataset, data={"num_workers": 0})
     plain = Command("train", ("train", str(alone), "--out", str(tmp_path / "plain")), tmp_path / "plain")
     plain.finish()
-    config = write_run(tmp_path, dataset, batches={"batch_duration": 4.0, "num_workers": 2})
+    config = write_run(tmp_path, dataset, data={"num_workers": 2})
     command = Command("train", ("train", str(config), "--out", str(tmp_path / "run")), tmp_path / "run")
     process = command.start()
     wait_for_steps(command.out, 2, [process])

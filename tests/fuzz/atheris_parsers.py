@@ -56,7 +56,7 @@ PARSERS = [
     (
         "b.yaml",
         read_sweep,
-        b"run: {dataset: set1}\nseeds: [0, 1]\noverrides: {erm: {batches.sampler: group-uniform}}\n",
+        b"run: {dataset: set1}\nseeds: [0, 1]\noverrides: {erm: {sampling.sampler: group-uniform}}\n",
     ),
     ("a.jsonl", read_predictions, PREDICTION),
     ("a.trn", read_references, b"[ces] ahoj (a)\n"),

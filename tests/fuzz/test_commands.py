@@ -62,9 +62,9 @@ def test_check(tmp_path, command, content):
 @FEWER
 def test_prepare(tmp_path, command, content):
     (tmp_path / "list.json").write_bytes(content)
-    arguments = ("prepare", "nemo", "--train", tmp_path / "list.json", "--lang", "ces", "--overwrite")
+    arguments = ("prepare", "nemo", "--train", tmp_path / "list.json", "--language", "ces", "--overwrite")
     assert command(*arguments, "--out", tmp_path / "out") == 2
-    assert command(*arguments, "--out", tmp_path / "out", "--strict") == 2
+    assert command(*arguments, "--out", tmp_path / "out", "--on-error", "fail") == 2
 
 
 @given(st.one_of(damaged(LINE), altered(RECORD).map(as_json)))
@@ -101,6 +101,7 @@ def test_report(tmp_path, command, run, name, data):
 def test_transcribe(tmp_path, command, name, data):
     for other in ("config.json", "model.safetensors", "vocab.json"):
         (tmp_path / other).write_bytes(data.draw(st.binary(max_size=50)) if other == name else b"{}")
+    (tmp_path / "a.wav").touch()
     assert command("transcribe", tmp_path, tmp_path / "a.wav") == 2
 
 

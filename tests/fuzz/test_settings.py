@@ -14,16 +14,17 @@ RUN = {
     "seed": 3,
     "model": {"encoder": "mel-small", "lora": None},
     "objective": {"name": "ctc-dro", "step_size": "1e-3"},
-    "batches": {"batch_duration": 6.0, "group_by": "lang"},
-    "optimizer": {"betas": [0.9, 0.98], "clip_norm": None, "accumulate": 1},
-    "training": {"epochs": 2, "trackers": ["tensorboard"]},
+    "data": {"group_by": "lang"},
+    "sampling": {"batch_duration": 6.0},
+    "optimizer": {"betas": [0.9, 0.98], "max_grad_norm": None, "batches_per_step": 1},
+    "training": {"num_batches": 2, "trackers": ["tensorboard"]},
 }
 SWEEP = {
     "run": RUN,
     "objectives": ["erm", "ctc-dro"],
     "step_sizes": [1e-3, 1e-4],
     "seeds": [0, 1],
-    "overrides": {"erm": {"batches": {"sampler": "group-uniform"}}},
+    "overrides": {"erm": {"sampling": {"sampler": "group-uniform"}}},
 }
 DESCRIPTIONS = {"run": (RUN, read_config, parse_config), "sweep": (SWEEP, read_sweep, parse_sweep)}
 
@@ -82,13 +83,13 @@ def test_yaml_creates_no_objects(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for tag in ("python/object/apply:os.system ['touch taken']", "python/name:os.system", "python/tuple [1]"):
         (tmp_path / "run.yaml").write_text(f"dataset: !!{tag}\n")
-        with pytest.raises(ValueError, match=r"run\.yaml: not a YAML file: could not determine a constructor"):
+        with pytest.raises(ValueError, match=r"run\.yaml: not valid YAML: could not determine a constructor"):
             read_config(tmp_path / "run.yaml")
         assert not (tmp_path / "taken").exists()
 
 
 def test_merged_keys_may_be_used(tmp_path):
-    (tmp_path / "run.yaml").write_text("dataset: set1\noptimizer: {<<: {warmup: 0.5}}\n")
+    (tmp_path / "run.yaml").write_text("dataset: set1\noptimizer: {<<: {warmup_fraction: 0.5}}\n")
     config = read_config(tmp_path / "run.yaml")
     assert isinstance(config, Config)
-    assert config.optimizer.warmup == 0.5
+    assert config.optimizer.warmup_fraction == 0.5

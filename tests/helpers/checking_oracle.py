@@ -7,6 +7,7 @@ from ctcdro import Utterance
 from ctcdro.check.findings import Finding
 from ctcdro.check.texts import num_frames
 from ctcdro.speech.audio import MIN_DURATION, TOLERANCE, AudioError, header
+from ctcdro.speech.language_names import language_name
 from ctcdro.speech.manifest import group_name
 from ctcdro.speech.normalization import BIDI_CONTROLS
 from ctcdro.speech.vocabulary import Vocabulary, can_be_character, can_be_language, frames_needed
@@ -169,19 +170,20 @@ def about_languages(rows):
         there = {split for split, _, _ in of[language]}
         missing = [split for split in ("dev", "test") if split not in there and any(row[0] == split for row in rows)]
         if own and missing:
-            detail = f"{language}: {counted(own)} in train, none in {' and '.join(missing)}"
+            detail = f"{language_name(language)}: {counted(own)} in train, none in {' and '.join(missing)}"
             yield Finding("language without dev or test data", "warning", own[0], detail)
         for split in [] if own else [split for split in SPLITS if split in there]:
             lines = [where for one, where, _ in of[language] if one == split]
-            detail = f"{language}: {counted(lines)} in {split}, none in train, so it has no token"
+            detail = f"{language_name(language)}: {counted(lines)} in {split}, none in train, so it has no token"
             yield Finding("language without training data", "error", lines[0], detail)
     by_number = sorted(languages, key=lambda language: -len(of[language]))
     for place, language in enumerate(by_number):
         same = [one for one in by_number if SAME_LANGUAGE.get(one, one) == SAME_LANGUAGE.get(language, language)]
         if by_number.index(same[0]) < place:
             detail = (
-                f"{language} ({counted(of[language])}) and {same[0]} ({counted(of[same[0]])}) look like one language; "
-                "give them the same code, otherwise they are separate groups"
+                f"{language_name(language)}, {counted(of[language])}, and {language_name(same[0])}, "
+                f"{counted(of[same[0]])}, look like one language; give them the same code, otherwise they are separate "
+                "groups"
             )
             yield Finding("near-duplicate language codes", "warning", of[language][0][1], detail)
 
@@ -195,8 +197,8 @@ def about_rates(rows, min_for_pace):
         if utterance.duration < seconds / 2 or utterance.duration > 3 * seconds:
             detail = (
                 f"{len(utterance.text)} characters in {utterance.duration:.2f} s, "
-                f"{len(utterance.text) / utterance.duration:.1f} per second; typical of {utterance.lang} would be "
-                f"{seconds:.2f} s"
+                f"{len(utterance.text) / utterance.duration:.1f} per second; typical of "
+                f"{language_name(utterance.lang)} would be {seconds:.2f} s"
             )
             yield Finding("implausible character rate", "warning", where, detail)
 

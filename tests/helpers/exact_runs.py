@@ -31,21 +31,22 @@ SECONDS_TO_END = 1_200
 
 
 def make_config(dataset, encoder, model, *overrides):
-    """Nine steps in three epochs; a checkpoint after steps 2, 3, 4, 6, 8 and 9."""
+    """Nine steps in three intervals of validation; a checkpoint after steps 2, 3, 4, 6, 8 and 9."""
     values = {
         "dataset": str(dataset),
         "model": {"encoder": str(encoder), "head": "transformer", **MODELS[model]},
         "objective": {"step_size": 1e-2, "smoothing": 0.5},
-        "batches": {"batch_duration": 2.0, "num_workers": 0},
-        "optimizer": {"learning_rate": 1e-3, "accumulate": 2},
-        "training": {"epochs": 3, "batches_per_epoch": 6, "checkpoint_every": 2, "trackers": []},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 2.0},
+        "optimizer": {"learning_rate": 1e-3, "batches_per_step": 2},
+        "training": {"num_batches": 18, "validate_every_batches": 6, "checkpoint_every_steps": 2, "trackers": []},
     }
     return parse_config(values, overrides)
 
 
 # With `make_config`: each process takes two batches per step, and skips many.
-SKIPPING = ("batches.on_fault=skip", "batches.batch_duration=0.8", "optimizer.accumulate=4")
-SKIPPING += ("training.epochs=2", "training.batches_per_epoch=12")
+SKIPPING = ("data.on_bad_audio=skip", "sampling.batch_duration=0.8", "optimizer.batches_per_step=4")
+SKIPPING += ("training.num_batches=24", "training.validate_every_batches=12")
 
 
 def write_junk(folder):

@@ -48,7 +48,7 @@ def write_run(path, dataset, objective="erm", seed=0, share_wrong=0.2, profile="
         moved = 0.0 if objective == "erm" else 0.1 * even * step
         weights = dict.fromkeys(languages, even) | {languages[0]: even - moved, languages[-1]: even + moved}
         append_line(folder.group_weights, {"step": step, "weights": weights, "losses": dict.fromkeys(languages)})
-    append_line(folder.log, {"step": 3, "epoch": 1, "dev_loss": 1.0})
+    append_line(folder.log, {"step": 3, "validation": 1, "dev_loss": 1.0})
     return folder
 
 

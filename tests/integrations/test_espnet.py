@@ -372,7 +372,7 @@ def test_model_that_breaks_has_no_finite_loss_and_is_not_updated(data, tmp_path,
 
 
 def test_every_utterance_comes_once_an_epoch_with_balance_1(data, tmp_path):
-    batches = run(data, tmp_path, max_epoch=1, batch_balance=1.0)
+    batches = run(data, tmp_path, max_epoch=1, batch_exponent=1.0)
     assert Counter(id for ids in ids_of(batches) for id in ids) == {f"train{number:03}": 1 for number in range(240)}
 
 
@@ -410,7 +410,7 @@ def test_raw_audio_makes_batches_of_seconds(tmp_path):
         frontend_conf={"fs": "8k", "n_fft": 64, "hop_length": 32, "n_mels": 8},
         batch_rate=None,
         batch_duration=6.0,
-        batch_balance=1.0,
+        batch_exponent=1.0,
         max_epoch=1,
     )
     CTCDROTask.main(cmd=[argument.replace("npy", "sound") for argument in cmd])

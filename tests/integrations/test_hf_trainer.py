@@ -163,9 +163,9 @@ def test_weights_follow_the_loss_per_character_after_a_warmup(tmp_path):
 
 
 def test_batches_are_those_of_the_sampler_and_balanced_by_audio_every_utterance_comes_once_an_epoch(tmp_path):
-    trainer = make_trainer(tmp_path, sampler=toy.Toy().sampler(balance=1.0))
+    trainer = make_trainer(tmp_path, sampler=toy.Toy().sampler(exponent=1.0))
     trainer.train()
-    sampler = toy.Toy().sampler(balance=1.0)
+    sampler = toy.Toy().sampler(exponent=1.0)
     epochs = []
     for epoch in range(2):
         sampler.set_epoch(epoch)
@@ -430,7 +430,7 @@ def test_utterances_that_ctc_cannot_fit_are_counted_in_the_logs(tmp_path):
     corpus = toy.Toy()
     first = corpus.utterances[0]
     corpus.utterances[0] = toy.Spoken(first.frames, first.labels[:1].repeat(len(first.frames)), first.group)
-    trainer = make_trainer(tmp_path, dataset=Items(corpus), sampler=corpus.sampler(balance=1.0), num_train_epochs=1)
+    trainer = make_trainer(tmp_path, dataset=Items(corpus), sampler=corpus.sampler(exponent=1.0), num_train_epochs=1)
     trainer.train()
     assert trainer.state.log_history[-2]["skipped/clear"] == 1
     assert "skipped/noisy" not in trainer.state.log_history[-2]
@@ -477,11 +477,11 @@ def test_a_model_that_diverges_is_never_the_best(tmp_path, is_filtered):
 
 
 def test_the_plain_loss_of_each_language_is_logged(tmp_path):
-    steps = len(toy.Toy().sampler(balance=1.0))
+    steps = len(toy.Toy().sampler(exponent=1.0))
     trainer = make_trainer(
         tmp_path,
         optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.0),
-        sampler=toy.Toy().sampler(balance=1.0),
+        sampler=toy.Toy().sampler(exponent=1.0),
         max_steps=steps,
         logging_steps=steps,
     )
@@ -721,9 +721,9 @@ def run_as_one_of_two(folder):
     options = {"save_strategy": "steps", "save_steps": 4, "num_train_epochs": 2, "dropout": 0.2}
     dev = Items(toy.Toy(num_utterances=31, seed=1))
     rates = {"compute_metrics": ErrorRates(decode)}
-    whole = make_trainer(folder / "run", sampler=toy.Toy().sampler(balance=1.0), **options)
+    whole = make_trainer(folder / "run", sampler=toy.Toy().sampler(exponent=1.0), **options)
     whole.train()
-    rest = make_trainer(folder / "run", sampler=toy.Toy().sampler(balance=1.0), **options)
+    rest = make_trainer(folder / "run", sampler=toy.Toy().sampler(exponent=1.0), **options)
     rest.train(resume_from_checkpoint=str(folder / "run" / "checkpoint-4"))
     plain = make_trainer(folder / "plain", optimizer=plain_descent, num_train_epochs=1, eval_dataset=dev, trainer=rates)
     scores = plain.evaluate()
@@ -757,7 +757,7 @@ def two_processes(tmp_path_factory):
 
 
 def test_two_processes_share_the_batches_of_one_and_lose_none(two_processes):
-    sampler = toy.Toy().sampler(balance=1.0)
+    sampler = toy.Toy().sampler(exponent=1.0)
     for epoch in range(2):
         sampler.set_epoch(epoch)
         planned = [list(batch) for batch in sampler]
@@ -786,11 +786,11 @@ def test_two_processes_resume_exactly_without_reading_what_is_done(two_processes
 
 def test_one_process_resumes_where_two_stopped_if_it_accumulates_two_batches(two_processes, tmp_path):
     options = {"num_train_epochs": 1, "gradient_accumulation_steps": 2}
-    rest = make_trainer(tmp_path, sampler=toy.Toy().sampler(balance=1.0), **options)
+    rest = make_trainer(tmp_path, sampler=toy.Toy().sampler(exponent=1.0), **options)
     rest.train(resume_from_checkpoint=two_processes[0]["checkpoint"])
-    assert rest.batches == [list(batch) for batch in toy.Toy().sampler(balance=1.0)][8:]
+    assert rest.batches == [list(batch) for batch in toy.Toy().sampler(exponent=1.0)][8:]
     with pytest.raises(ValueError, match=r"was written after 8 batches of epoch 0, .* at batch 4 of epoch 0"):
-        make_trainer(tmp_path, sampler=toy.Toy().sampler(balance=1.0)).train(two_processes[0]["checkpoint"])
+        make_trainer(tmp_path, sampler=toy.Toy().sampler(exponent=1.0)).train(two_processes[0]["checkpoint"])
 
 
 def test_two_processes_do_what_one_does_that_takes_two_batches_at_a_time(two_processes):

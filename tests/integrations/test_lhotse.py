@@ -62,7 +62,7 @@ def equally_long(num_cuts: int) -> CutSet:
 
 
 def eager(cuts, **options) -> LengthMatchedCutSampler:
-    return LengthMatchedCutSampler(cuts, TARGET, **({"balance": 1.0} | options))
+    return LengthMatchedCutSampler(cuts, TARGET, **({"exponent": 1.0} | options))
 
 
 def stream(cuts, buffer_size: int = 300, **options) -> LengthMatchedStreamSampler:

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning gives much advice
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "lightning_ctc.py"
 NUM_EPOCHS = 2
-BATCHES_AN_EPOCH = len(toy.Toy().sampler(balance=1.0))
+BATCHES_AN_EPOCH = len(toy.Toy().sampler(exponent=1.0))
 
 
 class Counting(Dataset):
@@ -131,7 +131,7 @@ class Run:
 
 
 def make_loader(corpus: Counting, sampler=None, **options) -> ResumableLoader:
-    sampler = sampler or corpus.corpus.sampler(balance=1.0)
+    sampler = sampler or corpus.corpus.sampler(exponent=1.0)
     return ResumableLoader(DataLoader(corpus, batch_sampler=sampler, collate_fn=collate, **options))
 
 
@@ -159,10 +159,10 @@ def assert_continues(resumed: Run, whole: Run, num_done: int) -> None:
 
 
 @pytest.mark.parametrize("package", [lightning, pytorch_lightning])
-@pytest.mark.parametrize("balance", [0.0, 1.0])
-def test_weights_are_those_of_the_plain_loop(package, balance):
-    run = Run(make_recognizer(package, draws=False), package=package, sampler=toy.Toy().sampler(balance=balance))
-    plain = toy.plain_loop(NUM_EPOCHS, balance=balance)
+@pytest.mark.parametrize("exponent", [0.0, 1.0])
+def test_weights_are_those_of_the_plain_loop(package, exponent):
+    run = Run(make_recognizer(package, draws=False), package=package, sampler=toy.Toy().sampler(exponent=exponent))
+    plain = toy.plain_loop(NUM_EPOCHS, exponent=exponent)
     torch.testing.assert_close(torch.stack(run.recognizer.weights), plain)
 
 
@@ -176,7 +176,7 @@ def test_every_utterance_comes_once_an_epoch_and_epochs_differ(whole):
 def test_weights_are_those_of_the_plain_loop_when_gradients_accumulate():
     corpus, model, criterion = toy.Toy(), toy.make_model(), toy.make_criterion()
     optimizer, weights = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE), []
-    loader = DataLoader(corpus, batch_sampler=corpus.sampler(balance=1.0), collate_fn=toy.collate)
+    loader = DataLoader(corpus, batch_sampler=corpus.sampler(exponent=1.0), collate_fn=toy.collate)
     for number, batch in enumerate(loader, start=1):
         (toy.batch_loss(model, criterion, batch) / 4).backward()  # Lightning takes the mean
         weights.append(criterion.weights.clone())
@@ -407,7 +407,7 @@ def test_a_sampler_of_another_rank_is_refused():
 def test_a_checkpoint_of_other_data_or_processes_is_refused(tmp_path):
     Run(callbacks=[checkpoints_of(tmp_path, every_n_train_steps=5)], max_steps=5)
     with pytest.raises(ValueError, match=r"seed was 0, here it is 1"):
-        Run(ckpt_path=tmp_path / "step=5.ckpt", sampler=toy.Toy().sampler(balance=1.0, seed=1))
+        Run(ckpt_path=tmp_path / "step=5.ckpt", sampler=toy.Toy().sampler(exponent=1.0, seed=1))
     checkpoint = torch.load(tmp_path / "step=5.ckpt")
     (saved,) = checkpoint["ctcdro"]["loaders"]
     loader = make_loader(Counting(toy.Toy()))
@@ -482,11 +482,11 @@ def test_two_ranks_hold_the_same_weights_and_parameters(two_ranks):
 
 
 def test_two_ranks_give_the_weights_that_one_process_would(two_ranks):
-    torch.testing.assert_close(torch.stack(two_ranks[0]["plain"]["weights"]), toy.loop_of_two(NUM_EPOCHS, balance=1.0))
+    torch.testing.assert_close(torch.stack(two_ranks[0]["plain"]["weights"]), toy.loop_of_two(NUM_EPOCHS, exponent=1.0))
 
 
 def test_two_ranks_share_the_batches_once(two_ranks):
-    plan = toy.Toy().sampler(balance=1.0)
+    plan = toy.Toy().sampler(exponent=1.0)
     turns = -(-BATCHES_AN_EPOCH // 2)
     for rank, result in enumerate(two_ranks):
         for epoch in range(NUM_EPOCHS):

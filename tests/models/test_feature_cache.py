@@ -48,9 +48,10 @@ def config(dataset, encoder, *overrides):
         "dataset": str(dataset),
         "model": {"encoder": encoder, "head": "convolution", "freeze_encoder": True, "spec_augment": False},
         "objective": {"step_size": 1e-2, "smoothing": 0.5},
-        "batches": {"batch_duration": 4.0, "num_workers": 0},
-        "optimizer": {"learning_rate": 2e-3, "accumulate": 2},
-        "training": {"epochs": 2, "batches_per_epoch": 8, "checkpoint_every": 3, "trackers": []},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 4.0},
+        "optimizer": {"learning_rate": 2e-3, "batches_per_step": 2},
+        "training": {"num_batches": 16, "validate_every_batches": 8, "checkpoint_every_steps": 3, "trackers": []},
     }
     return parse_config(values, overrides)
 
@@ -80,7 +81,7 @@ def test_ranks_fill_everything_whenever_each_of_them_starts(dataset, encoder, tm
 
 def test_a_run_with_kept_features_is_the_run_without(dataset, encoder, tmp_path):
     plain = train(config(dataset, encoder), tmp_path / "plain")
-    kept = train(config(dataset, encoder, f"model.feature_cache={tmp_path / 'cache'}"), tmp_path / "kept")
+    kept = train(config(dataset, encoder, f"model.feature_cache_dir={tmp_path / 'cache'}"), tmp_path / "kept")
     for one, other in zip(read_log(plain.group_weights), read_log(kept.group_weights), strict=True):
         assert one["losses"] == pytest.approx(other["losses"], rel=1e-3)
         assert one["weights"] == pytest.approx(other["weights"], rel=1e-3)
@@ -91,7 +92,7 @@ def test_a_run_with_kept_features_is_the_run_without(dataset, encoder, tmp_path)
 
 
 def test_a_stopped_run_goes_on_to_the_same_bytes_and_its_checkpoints_are_small(dataset, encoder, tmp_path):
-    cached = config(dataset, encoder, f"model.feature_cache={tmp_path / 'cache'}")
+    cached = config(dataset, encoder, f"model.feature_cache_dir={tmp_path / 'cache'}")
     whole = train(cached, tmp_path / "whole")
 
     def fail(record):
@@ -120,7 +121,7 @@ def _tensor_names(path):
 
 def test_another_encoder_cannot_resume_a_run(dataset, encoder, tmp_path):
     copy = shutil.copytree(encoder, tmp_path / "encoder")
-    cached = config(dataset, str(copy), f"model.feature_cache={tmp_path / 'cache'}")
+    cached = config(dataset, str(copy), f"model.feature_cache_dir={tmp_path / 'cache'}")
 
     def fail(record):
         if record["step"] == 4:
@@ -177,10 +178,10 @@ def test_a_file_that_cannot_be_read_is_named(dataset, encoder, tmp_path):
     lines = [line.replace(str(dataset), str(copy)) for line in (dataset / "train.jsonl").read_text().splitlines()]
     (copy / "train.jsonl").write_text("\n".join(lines))
     (copy / "aaa-train-3.wav").write_bytes(b"RIFF")
-    cached = config(copy, encoder, f"model.feature_cache={tmp_path / 'cache'}")
+    cached = config(copy, encoder, f"model.feature_cache_dir={tmp_path / 'cache'}")
     with pytest.raises(AudioError, match=r"train.jsonl:4: .*aaa-train-3.wav"):
         train(cached, tmp_path / "run")
-    skipping = config(copy, encoder, f"model.feature_cache={tmp_path / 'cache'}", "batches.on_fault=skip")
+    skipping = config(copy, encoder, f"model.feature_cache_dir={tmp_path / 'cache'}", "data.on_bad_audio=skip")
     folder = train(skipping, tmp_path / "skipping")
     assert folder.is_finished
 
@@ -204,7 +205,7 @@ def test_a_damaged_file_of_features_is_named(dataset, encoder, tmp_path):
 def test_a_trained_encoder_is_refused(encoder, tmp_path):
     with pytest.raises(ValueError, match="`freeze_encoder`"):
         FeatureCache(tmp_path, build(encoder, 5, seed=0))
-    with pytest.raises(ValueError, match=r"model: `feature_cache` needs `freeze_encoder`"):
-        parse_config({"dataset": "d", "model": {"feature_cache": "f"}})
-    with pytest.raises(ValueError, match=r"model: `gradient_checkpointing` has no use"):
+    with pytest.raises(ValueError, match=r"model\.feature_cache_dir: features change .* add `freeze_encoder: true`"):
+        parse_config({"dataset": "d", "model": {"feature_cache_dir": "f"}})
+    with pytest.raises(ValueError, match=r"model\.gradient_checkpointing: .*; remove `gradient_checkpointing`"):
         parse_config({"dataset": "d", "model": {"encoder": "mel-small", "gradient_checkpointing": True}})

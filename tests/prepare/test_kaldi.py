@@ -59,7 +59,7 @@ def test_languages_come_from_utt2lang_or_a_map_by_utterance_or_speaker_or_are_on
 
 def test_an_utterance_without_language_is_named_with_what_to_do(tmp_path):
     write(tmp_path, wav_scp=["u1 a.wav"], text=["u1 ahoj"])
-    with pytest.raises(ValueError, match=r"text:1: no language for u1. Add it to .*utt2lang, or specify --lang"):
+    with pytest.raises(ValueError, match=r"text:1: no language for u1. Add it to .*utt2lang, or pass --language"):
         list(read_kaldi({"train": [tmp_path]}))
 
 

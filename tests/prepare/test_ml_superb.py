@@ -80,7 +80,7 @@ def test_twenty_languages_are_reserved_with_five_utterances_each():
 
 def test_malformed_pairs_are_rejected():
     for text in ("ces", "ces:", ":fleurs", "ces:cv,,", ""):
-        with pytest.raises(ValueError, match="`pairs` must look like"):
+        with pytest.raises(ValueError, match="--pairs must look like"):
             parse_pairs(text)
 
 
@@ -155,7 +155,7 @@ def test_the_profile_of_the_paper_keeps_what_its_authors_keep(tmp_path):
     MLSuperb().write(
         tmp_path, [Spoken("train", "ces", "cv_ces_1", "«Dobrý den», [x] řekl."), Spoken("dev", "ces", "d", "a")]
     )
-    done = prepare(read_ml_superb(tmp_path, [("ces", CV)]), tmp_path / "out", {}, profile="paper")
+    done = prepare(read_ml_superb(tmp_path, [("ces", CV)]), tmp_path / "out", {}, text_norm="paper")
     assert done.manifests["train"][0].text == "«DOBRÝ DEN» ŘEKL"
 
 

@@ -83,11 +83,11 @@ def test_unreadable_and_missing_audio_are_distinguished(tmp_path):
     ]
 
 
-def test_reader_options_and_profile_are_noted(tmp_path):
+def test_reader_options_and_text_normalization_are_noted(tmp_path):
     write_audio(tmp_path / "1.wav", 1.0)
-    prepare([listed(tmp_path, 1)], tmp_path / "out", {"reader": "mine"}, profile="paper")
+    prepare([listed(tmp_path, 1)], tmp_path / "out", {"reader": "mine"}, text_norm="paper")
     note = json.loads((tmp_path / "out" / "dataset.json").read_text())
-    assert note == {"reader": "mine", "profile": "paper"}
+    assert note == {"reader": "mine", "text_norm": "paper"}
 
 
 def test_what_is_there_stays_until_all_is_read(tmp_path):
@@ -139,14 +139,14 @@ def test_a_dataset_made_with_other_options_is_not_overwritten(tmp_path):
     entries = [listed(tmp_path, 1)]
     prepare(entries, tmp_path / "out", {"reader": "mine"})
     before = (tmp_path / "out" / "train.jsonl").read_bytes()
-    with pytest.raises(ValueError, match=r"train\.jsonl already exists.*profile was 'clean'; reader was 'mine'"):
-        prepare(entries, tmp_path / "out", {"reader": "another"}, profile="paper")
+    with pytest.raises(ValueError, match=r"train\.jsonl already exists.*reader was 'mine'; text_norm was 'clean'"):
+        prepare(entries, tmp_path / "out", {"reader": "another"}, text_norm="paper")
     assert (tmp_path / "out" / "train.jsonl").read_bytes() == before
-    prepare(entries, tmp_path / "out", {}, profile="paper", overwrite=True)
+    prepare(entries, tmp_path / "out", {}, text_norm="paper", overwrite=True)
     assert (tmp_path / "out" / "train.jsonl").read_bytes() != before
     (tmp_path / "out" / "dataset.json").unlink()
     with pytest.raises(ValueError, match=r"dataset\.json is missing or damaged"):
-        prepare(entries, tmp_path / "out", {}, profile="paper")
+        prepare(entries, tmp_path / "out", {}, text_norm="paper")
 
 
 def test_audio_behind_a_link_is_the_audio_that_was_measured(tmp_path):
@@ -326,7 +326,7 @@ def test_of_two_processes_that_prepare_one_folder_one_is_rejected_and_no_split_i
             items = [listed(tmp_path, 0), *(listed(tmp_path, n % 3, split=other) for n in range(50))]
             start.wait()
             try:
-                prepare(items, out, {"other": other}, profile="none")
+                prepare(items, out, {"other": other}, text_norm="none")
                 reported.put((other, "done"))
             except (ValueError, OSError) as error:
                 reported.put((other, str(error)))

@@ -20,7 +20,7 @@ from ctcdro.sweeps.config import parse_sweep
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-READ_BY_PEOPLE = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "recipes/README.md"))]
+READ_BY_PEOPLE = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 
 

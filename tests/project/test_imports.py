@@ -30,6 +30,7 @@ FOLDERS = [
     "report",
     "sweeps",
     "demo",
+    "recipes",
     "integrations",
     "cli",
 ]

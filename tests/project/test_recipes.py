@@ -16,6 +16,7 @@ from layouts import SPLITS, MLSuperb, Spoken
 from ctcdro import Manifest
 from ctcdro.cli.main import app
 from ctcdro.prepare.readers.ml_superb_sets import SETS, parse_pairs
+from ctcdro.recipes import copy_recipe, list_recipes
 from ctcdro.runs.config import read_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.sweeps.config import SweepConfig, read_sweep
@@ -25,9 +26,9 @@ from ctcdro.training.setup import set_up_run
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 ROOT = Path(__file__).parents[2]
-RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
+RECIPES = [recipe.path for recipe in list_recipes()]
 PAPER = {path.stem: path for path in RECIPES if path.parent.name == "paper"}
-GUIDE = (ROOT / "docs/reproducing.md").read_text(encoding="utf-8")
+PAGES = {path: path.read_text(encoding="utf-8") for path in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]}
 
 # From here to STUDY, as printed in the paper.
 ENCODERS = {"xls-r": "facebook/wav2vec2-xls-r-300m", "mms": "facebook/mms-300m"}
@@ -74,8 +75,8 @@ class Experiment:
 
     @property
     def pairs(self):
-        if "--set" in self.prepare:
-            return SETS[option(self.prepare, "--set")]
+        if "--language-set" in self.prepare:
+            return SETS[option(self.prepare, "--language-set")]
         return parse_pairs(option(self.prepare, "--pairs"))
 
 
@@ -87,9 +88,9 @@ def experiments():
         prepare, *sweeps = head_commands(path)
         assert prepare[:2] == ["prepare", "ml-superb"], name
         for model, words in zip(ENCODERS, sweeps, strict=True):
-            assert words[:4] == ["sweep", f"recipes/paper/{name}.yaml", "--out", f"runs/{name}-{model}"]
+            assert words[:4] == ["sweep", f"{name}.yaml", "--out", f"runs/{name}-{model}"]
             found[name, model] = Experiment(name, model, prepare, read_sweep(path, set_options(words)))
-        assert Path(option(prepare, "--out")) == found[name, "mms"].config.run.dataset, name
+        assert path.parent / option(prepare, "--out") == found[name, "mms"].config.run.dataset, name
     return found
 
 
@@ -99,19 +100,38 @@ def test_the_commands_of_all_recipes_parse():
         assert commands, path
         for command, given, *words in commands:
             if command in ("train", "sweep"):
-                assert ROOT / given == path
+                assert given == path.name
                 (read_config if command == "train" else read_sweep)(path, set_options(words))
 
 
 def test_the_commands_on_the_pages_that_name_a_recipe_parse():
-    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "recipes/README.md"]
-    text = "\n".join(page.read_text(encoding="utf-8") for page in pages).replace("\\\n", " ")
-    commands = [shlex.split(line, comments=True) for line in re.findall(r"^ctcdro (\w+ recipes/.*)$", text, re.M)]
-    assert len(commands) > 3
-    for command, path, *words in commands:
-        (read_config if command == "train" else read_sweep)(ROOT / path, set_options(words))
-    named = set(re.findall(r"recipes/[\w/-]+\.yaml", text))
-    assert {name for name in named if not (ROOT / name).exists()} == set()
+    paths = {path.name: path for path in RECIPES}
+    text = "\n".join(PAGES.values()).replace("\\\n", " ")
+    lines = re.findall(r"^ctcdro ((?:train|sweep) [\w-]+\.yaml .*)$", text, re.M)
+    commands = [shlex.split(line, comments=True) for line in lines]
+    assert sum(name in paths for _, name, *_ in commands) > 3
+    for command, name, *words in commands:
+        if name in paths:
+            (read_config if command == "train" else read_sweep)(paths[name], set_options(words))
+    copied = set(re.findall(r"ctcdro recipes copy ([\w/-]+)", text))
+    assert copied - {recipe.name for recipe in list_recipes()} == set()
+
+
+def test_every_recipe_states_its_purpose_and_time_in_the_first_lines():
+    for recipe in list_recipes():
+        assert recipe.description.endswith("."), recipe.name
+        assert "\n# Time: " in recipe.path.read_text(encoding="utf-8"), recipe.name
+
+
+def test_recipes_are_copied_and_never_overwrite(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert copy_recipe("paper/set1") == Path("set1.yaml")
+    assert read_sweep("set1.yaml").run.dataset == tmp_path / "data/set1", "relative to the copy"
+    assert copy_recipe("mel-small", tmp_path / "mine.yaml").read_bytes() == RECIPES[0].read_bytes()
+    with pytest.raises(ValueError, match=r"set1\.yaml already exists\. Choose another --out\."):
+        copy_recipe("paper/set1.yaml")
+    with pytest.raises(ValueError, match=r"Unknown recipe 'mel-smal'\. Did you mean mel-small\?"):
+        copy_recipe("mel-smal")
 
 
 def test_the_whole_study_is_there_for_both_encoders(experiments):
@@ -135,12 +155,12 @@ def test_the_pairs_of_set_2_with_additional_data_are_the_printed_ones_with_two_r
 
 def test_all_runs_share_what_the_paper_fixes(experiments):
     for experiment in experiments.values():
-        assert experiment.config.profile == "paper"
+        assert experiment.config.scoring == "paper"
         for run in experiment.runs:
-            assert (run.optimizer.learning_rate, run.optimizer.accumulate) == (1e-4, 16)
-            assert (run.training.epochs, run.training.select) == (40, "dev-loss")
+            assert (run.optimizer.learning_rate, run.optimizer.batches_per_step) == (1e-4, 16)
+            assert run.training.best_model_by == "dev-loss"
             assert (run.model.head, run.model.freeze_encoder, run.model.lora) == ("transformer", False, None)
-            assert (run.objective.reduction, run.batches.group_by) == ("sum", "lang")
+            assert (run.objective.reduction, run.data.group_by) == ("sum", ("lang",))
 
 
 def test_batches_are_the_papers(experiments):
@@ -148,14 +168,15 @@ def test_batches_are_the_papers(experiments):
     for (name, _), experiment in experiments.items():
         for run in experiment.runs:
             if run.objective.name == "group-dro" or name in without_matching:
-                assert (run.batches.sampler, run.batches.batch_size) == ("group-uniform", 4)
+                assert (run.sampling.sampler, run.sampling.batch_size) == ("group-uniform", 4)
             else:
                 duration = BATCH_DURATIONS.get(run.dataset.name, 50.0)
-                assert run.batches.sampler == "length-matched"
-                assert run.batches.batch_duration == (duration / 2 if name == "set5-half-duration" else duration)
+                assert run.sampling.sampler == "length-matched"
+                assert run.sampling.batch_duration == (duration / 2 if name == "set5-half-duration" else duration)
             normalization = {"set1-normalize-frames": "frame", "set1-normalize-labels": "label"}.get(name, "none")
             assert run.objective.loss_normalization == normalization
-            assert run.training.batches_per_epoch == (4000 if "extra" in name else 1200)
+            assert run.training.validate_every_batches == (4000 if "extra" in name else 1200)
+            assert run.training.num_batches == 40 * run.training.validate_every_batches
 
 
 def test_settings_are_searched_or_those_that_the_paper_selected(experiments):
@@ -183,16 +204,21 @@ def test_four_seeds_give_eight_runs(experiments):
             assert sorted((run.objective.name, run.seed) for run in experiments[name, model].runs) == expected
 
 
+def guide():
+    """The page about the paper's study."""
+    [page] = [text for text in PAGES.values() if "\n| `set1-normalize-frames` |" in text]
+    return page
+
+
 def test_the_guide_has_a_row_for_every_recipe_and_no_other(experiments):
-    table = GUIDE[GUIDE.index("## Recipes and tables") :]
-    rows = dict(re.findall(r"^\| `([a-z0-9-]+)` .* (\d+) \|$", table[: table.index("\n## ", 1)], re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([a-z0-9-]+)` \|.* (\d+) \|$", guide(), re.MULTILINE))
     assert sorted(rows) == sorted(STUDY)
     for name, num_runs in rows.items():
         assert [len(experiments[name, model].runs) for model in ENCODERS] == [int(num_runs)] * 2
 
 
 def test_the_overrides_of_the_guide_change_a_recipe():
-    listed = [shlex.split(options) for options in re.findall("`(--set [^`]+)`", GUIDE)]
+    listed = [shlex.split(options) for options in re.findall("`(--set [^`]+)`", guide())]
     assert listed
     for words in listed:
         assert any(read_sweep(path, set_options(words)) != read_sweep(path) for path in PAPER.values()), words
@@ -231,7 +257,7 @@ def test_every_kind_of_run_takes_a_training_step(experiments, prepared, tmp_path
     for experiment in experiments.values():
         num_languages = len({lang for lang, _ in experiment.pairs})
         for run in experiment.runs:
-            kind = (run.batches.sampler, run.objective.name, run.objective.loss_normalization, num_languages)
+            kind = (run.sampling.sampler, run.objective.name, run.objective.loss_normalization, num_languages)
             kinds.setdefault(kind, run)
     assert len(kinds) > 5
     for number, run in enumerate(kinds.values()):
@@ -242,8 +268,10 @@ def take_step(config, dataset, encoder, folder):
     languages = Manifest.read(dataset / "train.jsonl").groups("lang").names
     values = config.model_dump(mode="json")
     values["dataset"], values["model"]["encoder"] = str(dataset), str(encoder)
-    values["batches"] |= {"batch_duration": 0.9, "num_workers": 0}
-    values["optimizer"]["accumulate"] = len(languages)  # a batch of every language
+    values["data"]["num_workers"] = 0
+    if config.sampling.sampler == "length-matched":
+        values["sampling"]["batch_duration"] = 0.9
+    values["optimizer"]["batches_per_step"] = len(languages)  # a batch of every language
     values["training"]["trackers"] = []
     folder.mkdir()
     (folder / "small.yaml").write_text(yaml.safe_dump(values))
@@ -256,6 +284,6 @@ def take_step(config, dataset, encoder, folder):
     changed = {key.split(".")[0] for key, value in run.recognizer.state_dict().items() if not value.equal(before[key])}
     assert changed == {key.split(".")[0] for key in before}  # encoder and head
     has_all = None not in record["losses"].values()
-    assert has_all or config.batches.sampler == "group-uniform"
+    assert has_all or config.sampling.sampler == "group-uniform"
     moves = config.objective.name == "group-dro" or (config.objective.name != "erm" and has_all)
     assert (torch.tensor(list(record["weights"].values())).std() > 1e-7) == moves

@@ -131,14 +131,15 @@ def test_no_command_asks_for_the_network_unless_a_name_on_the_hub_is_given(
     corpus = write_dataset(tmp_path / "corpus", num_train=4, num_dev=2)
     lists = [part for split in ("train", "dev", "test") for part in (f"--{split}", corpus / f"{split}.jsonl")]
     dataset, run = tmp_path / "data", tmp_path / "run"
-    assert command(monkeypatch, "prepare", "nemo", *lists, "--profile", "none", "--out", dataset) == 0
+    assert command(monkeypatch, "prepare", "nemo", *lists, "--text-norm", "none", "--out", dataset) == 0
     assert command(monkeypatch, "check", dataset) == 0
     values = {
         "dataset": str(dataset),
         "model": {"encoder": folders.get(encoder, encoder), "head": "linear"},
-        "batches": {"batch_duration": 3.0, "num_workers": 0},
-        "optimizer": {"accumulate": 1},
-        "training": {"epochs": 1, "batches_per_epoch": 1},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 3.0},
+        "optimizer": {"batches_per_step": 1},
+        "training": {"num_batches": 1, "validate_every_batches": 1},
     }
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
     assert command(monkeypatch, "train", tmp_path / "run.yaml", "--out", run) == 0

@@ -13,6 +13,7 @@ from ctcdro.decoding.evaluate import evaluate
 from ctcdro.report.model_card import model_card
 from ctcdro.runs.config import parse_config
 from ctcdro.runs.folder import RunFolder
+from ctcdro.speech.language_names import language_name
 from ctcdro.speech.vocabulary import Vocabulary
 from ctcdro.training.loop import train
 
@@ -27,9 +28,10 @@ def run(one_thread, tmp_path_factory):
             "head": "linear",
             "lora": {"rank": 2},
         },
-        "batches": {"batch_duration": 3.0, "num_workers": 0},
-        "optimizer": {"accumulate": 1},
-        "training": {"epochs": 1, "batches_per_epoch": 4, "trackers": ["tensorboard"]},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 3.0},
+        "optimizer": {"batches_per_step": 1},
+        "training": {"num_batches": 4, "validate_every_batches": 4, "trackers": ["tensorboard"]},
     }
     return train(parse_config(values), folder / "run")
 
@@ -53,8 +55,8 @@ def test_the_card_tells_data_languages_results_and_limits(run):
         "## Limitations",
     ):
         assert expected in card
-    assert f"| aaa | 2 | {100 * scores.languages['aaa'].cer:.1f} |" in card
-    assert f"| worst (CER: {scores.worst_label()}) |" in card
+    assert f"| Ghotuo (aaa) | 2 | {100 * scores.languages['aaa'].cer:.1f} |" in card
+    assert f"| worst CER: {scores.worst_label(show=language_name)} |" in card
     assert "Group weights at the end of training: aaa 0." in card
 
 
@@ -75,14 +77,14 @@ def test_an_encoder_is_called_by_its_name(run, tmp_path, encoder, shown):
 
 
 @pytest.mark.parametrize(
-    ("batches", "shown"),
+    ("sampling", "shown"),
     [
         ({"batch_duration": 6}, "length-matched, 6 s"),
         ({"sampler": "group-uniform", "batch_size": 3}, "group-uniform, 3 utterances"),
     ],
 )
-def test_batches_are_described_by_the_settings_of_their_sampler(run, tmp_path, batches, shown):
-    assert f"| batches | {shown} |" in model_card(changed(run, tmp_path, batches=batches))
+def test_batches_are_described_by_the_settings_of_their_sampler(run, tmp_path, sampling, shown):
+    assert f"| batches | {shown} |" in model_card(changed(run, tmp_path, sampling=sampling))
 
 
 def test_the_hub_reads_languages_as_text(run, tmp_path):
@@ -103,7 +105,7 @@ def changed(run, tmp_path, **sections):
 
 
 def test_the_exported_folder_is_loaded_by_transformers_alone(run, tmp_path):
-    command = [sys.executable, "-m", "ctcdro", "export", str(run.path), str(tmp_path / "exported")]
+    command = [sys.executable, "-m", "ctcdro", "export", str(run.path), "--out", str(tmp_path / "exported")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "exported" / "README.md").read_text(encoding="utf-8").startswith("---\nlanguage:")

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import html.parser
 import json
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -277,16 +276,17 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
     values = {
         "dataset": str(write_dataset(tmp_path / "tones", num_train=6, num_dev=3)),
         "model": {"encoder": "mel-small", "head": "linear"},
-        "batches": {"batch_duration": 3.0, "num_workers": 0},
-        "optimizer": {"accumulate": 1},
-        "training": {"epochs": 1, "batches_per_epoch": 4, "trackers": []},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 3.0},
+        "optimizer": {"batches_per_step": 1},
+        "training": {"num_batches": 4, "validate_every_batches": 4, "trackers": []},
     }
     folder = train(parse_config(values), tmp_path / "run")
     assert run_command("run", cwd=tmp_path).stderr.strip().endswith("Run `ctcdro evaluate run --split test`.")
     scores = evaluate(folder.path, "test").scores
     done = run_command("run", "--figures", "figures", "--tables", "tables", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["Page:", "page.html", "Figures:", "figures", "Tables:", "tables"]
+    assert done.stdout.split() == ["Report:", "page.html", "Figures:", "figures", "Tables:", "tables"]
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".png", ".pdf"}
     text = (tmp_path / "tables" / "results.csv").read_text()
     assert f"{100 * scores.mean():.6g}" in text
@@ -296,8 +296,8 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nowhere"], "nowhere: found neither config.yaml nor runs/"),
-        (["--baseline", "x"], "`baseline` must be one of the runs"),
+        (["nowhere"], "nowhere does not exist. Create it with 'ctcdro train'"),
+        (["--baseline", "x"], "--baseline must be one of the runs"),
         (["--out", "no/folder/page.html"], "the folder no/folder does not exist"),
     ],
 )
@@ -305,7 +305,7 @@ def test_what_is_wrong_comes_in_a_line(sweep, tmp_path, arguments, told):
     runs = [] if arguments == ["nowhere"] else [str(sweep)]
     done = run_command(*runs, *arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert told in " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.stderr).split())
+    assert told in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -39,7 +39,7 @@ def test_methods_of_one_objective_are_called_by_what_differs(tmp_path, dataset):
             [
                 ["objective.step_size=1e-3"],
                 ["objective.step_size=1e-4"],
-                ["objective.step_size=1e-4", "batches.batch_duration=20"],
+                ["objective.step_size=1e-4", "sampling.batch_duration=20"],
             ]
         )
     ]
@@ -58,7 +58,7 @@ def test_what_an_objective_does_not_use_tells_no_methods_apart(tmp_path, dataset
             dataset,
             "erm",
             seed,
-            overrides=[f"objective.step_size=1e-{seed}", f"batches.num_workers={seed}"],
+            overrides=[f"objective.step_size=1e-{seed}", f"data.num_workers={seed}"],
         )
         for seed in (3, 4)
     ]

@@ -75,9 +75,10 @@ def write_config(folder, **training):
     values = {
         "dataset": str(write_dataset(folder / "tones", num_train=6, num_dev=2)),
         "model": {"encoder": "mel-small", "head": "linear"},
-        "batches": {"batch_duration": 3.0, "num_workers": 0},
-        "optimizer": {"accumulate": 1},
-        "training": {"epochs": 1, "batches_per_epoch": 2, "trackers": [], **training},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 3.0},
+        "optimizer": {"batches_per_step": 1},
+        "training": {"num_batches": 2, "validate_every_batches": 2, "trackers": [], **training},
     }
     path = folder / "run.yaml"
     path.write_text(yaml.safe_dump(values))

@@ -22,9 +22,9 @@ corpora = st.lists(st.tuples(st.floats(0.1, 60.0), st.integers(0, 4)), min_size=
 
 
 @given(corpora, st.floats(0.5, 60.0), st.sampled_from([0.0, 0.3, 1.0]), st.integers(0, 3))
-def test_every_batch_holds_one_group(corpus, batch_duration, balance, epoch):
+def test_every_batch_holds_one_group(corpus, batch_duration, exponent, epoch):
     durations, groups = corpus
-    for batch in LengthMatchedBatchSampler(durations, groups, batch_duration, balance).plan(epoch):
+    for batch in LengthMatchedBatchSampler(durations, groups, batch_duration, exponent).plan(epoch):
         assert batch
         assert len(set(groups[batch])) == 1
 
@@ -33,7 +33,7 @@ def test_every_batch_holds_one_group(corpus, batch_duration, balance, epoch):
 def test_with_balance_one_every_utterance_comes_exactly_once_an_epoch(corpus, batch_duration, epoch, world_size):
     durations, groups = corpus
     ranks = [
-        LengthMatchedBatchSampler(durations, groups, batch_duration, balance=1.0, rank=rank, world_size=world_size)
+        LengthMatchedBatchSampler(durations, groups, batch_duration, exponent=1.0, rank=rank, world_size=world_size)
         for rank in range(world_size)
     ]
     num_batches = ranks[0].num_batches
@@ -76,29 +76,29 @@ def test_epochs_are_stretches_of_one_stream_of_passes():
     assert max(counts.values()) - min(counts.values()) <= 2
 
 
-@pytest.mark.parametrize("balance", [0.0, 1.0])
-def test_totals_match_and_padding_is_small_on_durations_like_the_papers(balance):
+@pytest.mark.parametrize("exponent", [0.0, 1.0])
+def test_totals_match_and_padding_is_small_on_durations_like_the_papers(exponent):
     durations, groups = like_set_1(20_000)
-    report = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, balance=balance).report()
+    report = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, exponent=exponent).report()
     assert report.share_within >= 0.97
     assert report.total_std <= 1.0
     assert report.padding <= 1.10
     assert report.num_batches == pytest.approx(durations.sum() / 50.0, rel=0.01)
 
 
-@pytest.mark.parametrize("balance", [0.0, 1.0])
-def test_batches_are_fresh_every_epoch(balance):
+@pytest.mark.parametrize("exponent", [0.0, 1.0])
+def test_batches_are_fresh_every_epoch(exponent):
     durations, groups = like_set_1(20_000)
-    sampler = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, balance=balance)
+    sampler = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, exponent=exponent)
     plans = [[frozenset(batch) for batch in sampler.plan(epoch)] for epoch in range(3)]
     for earlier, later in ((plans[0], plans[1]), (plans[1], plans[2])):
         assert len(set(earlier) & set(later)) <= 0.05 * len(earlier)
 
 
-@pytest.mark.parametrize(("balance", "shares"), [(0.0, [1, 1, 1]), (1.0, [1, 4, 16]), (0.5, [1, 2, 4])])
-def test_balance_is_the_exponent_of_the_shares(balance, shares):
+@pytest.mark.parametrize(("exponent", "shares"), [(0.0, [1, 1, 1]), (1.0, [1, 4, 16]), (0.5, [1, 2, 4])])
+def test_balance_is_the_exponent_of_the_shares(exponent, shares):
     groups = np.repeat([0, 1, 2], [100, 400, 1600])
-    sampler = LengthMatchedBatchSampler(np.full(2100, 5.0), groups, batch_duration=50.0, balance=balance)
+    sampler = LengthMatchedBatchSampler(np.full(2100, 5.0), groups, batch_duration=50.0, exponent=exponent)
     counts = Counter(groups[batch[0]] for batch in sampler.plan(0))
     assert sampler.num_batches == pytest.approx(210, abs=2)
     assert [counts[group] / counts[0] for group in range(3)] == pytest.approx(shares, rel=0.05)
@@ -118,7 +118,7 @@ def test_a_small_group_is_repeated_until_it_matches_or_stays_short(caplog):
     groups = [0] * 3 + [1] * 40
     with caplog.at_level(logging.WARNING):
         repeated = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
-        short = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, balance=1.0)
+        short = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, exponent=1.0)
     assert [record.message for record in caplog.records] == [
         "Groups with less audio than one batch of 50 s, which are repeated within it: group 0 (12 s).",
         "Groups with less audio than one batch of 50 s, which stay short: group 0 (12 s).",
@@ -133,7 +133,7 @@ def test_warnings_and_errors_name_the_groups(caplog):
     names = ["ces", "cmn", "cs", "deu", "eng", "fra", "tam", "zul"]
     seconds = [100, 8, 1, 7, 6, 5, 4, 100]
     with caplog.at_level(logging.WARNING):
-        LengthMatchedBatchSampler(seconds, range(8), batch_duration=50.0, balance=1, group_names=names)
+        LengthMatchedBatchSampler(seconds, range(8), batch_duration=50.0, exponent=1, group_names=names)
     assert "stay short: cs (1 s), tam (4 s), fra (5 s), eng (6 s), deu (7 s), 1 more." in caplog.records[-1].message
     with pytest.raises(ValueError, match=r"`groups`: cmn has 0\.001 s of audio, and would be repeated"):
         LengthMatchedBatchSampler([50, 0.001], [0, 1], batch_duration=50.0, group_names=["ces", "cmn"])
@@ -151,7 +151,7 @@ def test_a_group_of_a_few_batches_matches_too():
 def test_utterances_longer_than_the_target_are_alone_and_reported(caplog):
     durations = [5.0] * 20 + [75.0, 60.0]
     with caplog.at_level(logging.WARNING):
-        sampler = LengthMatchedBatchSampler(durations, [0] * 22, batch_duration=50.0, balance=1.0)
+        sampler = LengthMatchedBatchSampler(durations, [0] * 22, batch_duration=50.0, exponent=1.0)
     assert caplog.records[0].message == (
         "Utterances longer than `batch_duration` (50 s), which form their own batches: 2 of 22; "
         "the longest, number 20, has 75 s."
@@ -162,7 +162,7 @@ def test_utterances_longer_than_the_target_are_alone_and_reported(caplog):
 def test_one_utterance_is_a_corpus():
     assert list(LengthMatchedBatchSampler([2.0], [0], batch_duration=2.0)) == [[0]]
     assert list(LengthMatchedBatchSampler([2.0], [0], batch_duration=4.0)) == [[0, 0]]
-    assert list(LengthMatchedBatchSampler([2.0], [0], batch_duration=4.0, balance=1.0)) == [[0]]
+    assert list(LengthMatchedBatchSampler([2.0], [0], batch_duration=4.0, exponent=1.0)) == [[0]]
 
 
 def test_a_thousand_groups_are_planned():
@@ -176,8 +176,8 @@ def test_a_thousand_groups_are_planned():
 
 def test_settings_may_be_numbers_of_numpy_and_a_batch_needs_an_utterance():
     durations, groups = like_set_1(60, seed=1)
-    matched = LengthMatchedBatchSampler(durations, groups, np.float32(20), balance=np.float64(0.5))
-    assert list(matched) == list(LengthMatchedBatchSampler(durations, groups, 20.0, balance=0.5))
+    matched = LengthMatchedBatchSampler(durations, groups, np.float32(20), exponent=np.float64(0.5))
+    assert list(matched) == list(LengthMatchedBatchSampler(durations, groups, 20.0, exponent=0.5))
     assert list(SimilarLengthBatchSampler(durations, np.int64(4))) == list(SimilarLengthBatchSampler(durations, 4))
     with pytest.raises(ValueError, match="`batch_size` must be a whole number, at least 1 utterance; got True"):
         SimilarLengthBatchSampler(durations, True)
@@ -214,7 +214,7 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
         ([1.0, 2.0], ["ces", "cmn"], {}, r"`groups` must be whole numbers.*`Manifest.groups\(\)` numbers names"),
         (["a", "b"], [0, 1], {}, "`durations` must be numbers of seconds; got <U1"),
         ([1.0], [0], {"batch_duration": "50"}, "`batch_duration` must be a positive number of seconds; got '50'"),
-        ([1.0], [0], {"balance": 1.5}, r"`balance` must be from 0 .* to 1 .*; got 1.5"),
+        ([1.0], [0], {"exponent": 1.5}, r"`exponent` must be from 0 .* to 1 .*; got 1.5"),
         ([0.01, 50.0], [0, 1], {}, "group 0 has 0.01 s of audio, and would be repeated over 1,000 times"),
     ],
 )

@@ -35,7 +35,7 @@ def group_uniform(durations, groups, **options):
 
 SAMPLERS = {
     "equal shares": length_matched,
-    "shares as the audio": partial(length_matched, balance=1.0),
+    "shares as the audio": partial(length_matched, exponent=1.0),
     "similar length": similar_length,
     "group uniform": group_uniform,
 }
@@ -202,8 +202,8 @@ def test_a_state_of_other_groups_balance_or_sampler_is_refused():
     saved = length_matched(durations, groups).state_dict()
     with pytest.raises(ValueError, match=r"data was .*, here it is"):
         length_matched(durations, groups[::-1].copy()).load_state_dict(saved)
-    with pytest.raises(ValueError, match=r"balance was 0\.0, here it is 0\.5"):
-        length_matched(durations, groups, balance=0.5).load_state_dict(saved)
+    with pytest.raises(ValueError, match=r"exponent was 0\.0, here it is 0\.5"):
+        length_matched(durations, groups, exponent=0.5).load_state_dict(saved)
     with pytest.raises(ValueError, match="sampler was LengthMatchedBatchSampler, here it is SimilarLengthBatchSampler"):
         similar_length(durations, groups).load_state_dict(saved)
 
@@ -216,9 +216,9 @@ def test_what_is_no_state_is_refused():
 
 
 @given(corpora, st.floats(0.5, 60.0), st.sampled_from([0.0, 0.3, 1.0]), st.integers(0, 3), st.integers(1, 4), st.data())
-def test_resuming_anywhere_yields_the_rest(corpus, batch_duration, balance, epoch, world_size, data):
+def test_resuming_anywhere_yields_the_rest(corpus, batch_duration, exponent, epoch, world_size, data):
     def make():
-        return LengthMatchedBatchSampler(*corpus, batch_duration, balance, rank=0, world_size=world_size)
+        return LengthMatchedBatchSampler(*corpus, batch_duration, exponent, rank=0, world_size=world_size)
 
     sampler = make()
     sampler.set_epoch(epoch)

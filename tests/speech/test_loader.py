@@ -204,7 +204,7 @@ def test_a_fault_stops_the_loop_and_names_line_and_file(tmp_path, num_workers, n
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_faults_can_be_skipped_and_are_reported(tmp_path, num_workers):
-    dataset = SpeechDataset(with_faults(tmp_path), on_fault="skip")
+    dataset = SpeechDataset(with_faults(tmp_path), on_bad_audio="skip")
     batches = list(load_batches(dataset, [[0, 2, 1], [3, 4], [5]], num_workers))
     assert [batch.indices.tolist() for batch in batches] == [[0, 1], [], [5]]
     assert [len(batch.skipped) for batch in batches] == [1, 2, 0]
@@ -229,8 +229,8 @@ def test_utterances_that_come_from_no_file_are_numbered():
 
 
 def test_arguments_that_do_not_fit_are_rejected(corpus):
-    with pytest.raises(ValueError, match='`on_fault` must be "stop" or "skip"; got \'ignore\''):
-        SpeechDataset(corpus, on_fault="ignore")
+    with pytest.raises(ValueError, match='`on_bad_audio` must be "fail" or "skip"; got \'ignore\''):
+        SpeechDataset(corpus, on_bad_audio="ignore")
     with pytest.raises(
         ValueError, match=r"`group_numbers` must be a whole number for each of 24 utterances, .*; got shape \(3,\)"
     ):

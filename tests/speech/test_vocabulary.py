@@ -147,7 +147,7 @@ def test_the_papers_profile_has_the_authors_greedy_brackets():
 def test_profiles_go_by_name():
     assert set(PROFILES) == {"clean", "paper", "none"}
     assert normalize(" Dobry\u0301  den! ", "none") == "Dobr\u00fd den!"
-    with pytest.raises(ValueError, match="`profile` must be one of clean, none, paper; got 'cleen'"):
+    with pytest.raises(ValueError, match="`text_norm` must be one of clean, none, paper; got 'cleen'"):
         normalize("a", "cleen")
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from ctcdro.runs.config import parse_config
+from ctcdro.runs.config import SamplingConfig, parse_config
 from ctcdro.sweeps.config import SweepSetting, parse_sweep, read_sweep
 
 
 def test_a_run_is_a_sweep_over_the_papers_settings(tmp_path):
-    (tmp_path / "run.yaml").write_text("dataset: set1\ntraining: {epochs: 3}\n")
-    config = read_sweep(tmp_path / "run.yaml", ["run.training.batches_per_epoch=20"])
-    assert (config.run.training.epochs, config.run.training.batches_per_epoch) == (3, 20)
+    (tmp_path / "run.yaml").write_text("dataset: set1\ntraining: {num_batches: 60}\n")
+    config = read_sweep(tmp_path / "run.yaml", ["run.training.validate_every_batches=20"])
+    assert (config.run.training.num_batches, config.run.training.validate_every_batches) == (60, 20)
     assert {setting.name for setting in config.grid()} == {
         *("erm", "group-dro-0.001", "group-dro-0.0001"),
         *(f"ctc-dro-{step_size}-{smoothing}" for step_size in ("0.001", "0.0001") for smoothing in ("0.1", "0.5", "1")),
@@ -52,23 +52,24 @@ def test_runs_of_other_objectives_omit_the_settings_of_ctc_dro(name):
 @pytest.mark.parametrize(
     "given",
     [
-        {"batches.sampler": "group-uniform", "model.lora.rank": 4},
-        {"batches": {"sampler": "group-uniform"}, "model": {"lora": {"rank": 4}}},
-        {"batches": {"sampler": "group-uniform"}, "model.lora": {"rank": 4}},
+        {"sampling.sampler": "group-uniform", "model.lora.rank": 4},
+        {"sampling": {"sampler": "group-uniform"}, "model": {"lora": {"rank": 4}}},
+        {"sampling": {"sampler": "group-uniform"}, "model.lora": {"rank": 4}},
     ],
 )
 def test_overrides_change_what_they_name_and_leave_the_rest(given):
-    batches = {"batch_duration": 6.0, "batch_size": 3, "num_workers": 0}
-    config = parse_sweep({"run": {"dataset": "set1", "batches": batches}, "overrides": {"group-dro": given}})
+    values = {"dataset": "set1", "sampling": {"batch_duration": 6.0}, "data": {"num_workers": 0}}
+    config = parse_sweep({"run": values, "overrides": {"group-dro": given}})
     run = config.config(SweepSetting(objective="group-dro", step_size=1e-3), seed=4)
-    assert run.batches.model_dump() == {**config.run.batches.model_dump(), "sampler": "group-uniform"}
+    assert (run.data, run.optimizer) == (config.run.data, config.run.optimizer)
+    assert run.sampling.model_dump() == SamplingConfig(sampler="group-uniform").model_dump(), "no batch_duration"
     assert run.model.lora.rank == 4
     assert (run.seed, run.objective.name, run.objective.step_size) == (4, "group-dro", 1e-3)
-    assert config.config(SweepSetting(objective="erm"), seed=0).batches == config.run.batches
+    assert config.config(SweepSetting(objective="erm"), seed=0).sampling == config.run.sampling
 
 
 def test_overrides_may_be_of_the_objective_and_of_one_that_is_not_tried():
-    overrides = {"erm": {"objective": {"reduction": "mean"}}, "group-dro": {"batches.sampler": "group-uniform"}}
+    overrides = {"erm": {"objective": {"reduction": "mean"}}, "group-dro": {"sampling.sampler": "group-uniform"}}
     config = parse_sweep({"run": {"dataset": "set1"}, "objectives": ["erm"], "overrides": overrides})
     assert config.config(SweepSetting(objective="erm"), seed=0).objective.reduction == "mean"
 
@@ -91,35 +92,36 @@ def overridden(given):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"run": {"dataset": "a"}, "objectivs": ["erm"]}, r"objectivs: unknown key; did you mean objectives\?"),
-        ({"objectives": ["erm"]}, r"run: missing"),
+        ({"run": {"dataset": "a"}, "objectivs": ["erm"]}, r"objectivs: unknown key\. Did you mean objectives\?"),
+        ({"objectives": ["erm"]}, r"run: missing\. Configuration of a run"),
+        ({"dataset": "a", "seeds": [1]}, r"dataset: unknown key\. Did you mean run\.dataset\?"),
         (
-            {"run": {"dataset": "a", "training": {"epoch": 1}}},
-            r"run\.training\.epoch: unknown key; did you mean",
+            {"run": {"dataset": "a", "training": {"epochs": 1}}},
+            r"run\.training\.epochs: unknown key\. Did you mean run\.training\.num_batches\?",
         ),
         ({"run": {"dataset": "a"}, "objectives": ["dro"]}, r"objectives\.0: must be one of erm, .*; got 'dro'"),
-        ({"run": {"dataset": "a"}, "step_sizes": [1e-3, 0]}, r"step_sizes\.1: input should be greater than 0; got 0"),
-        ({"run": {"dataset": "a"}, "seeds": []}, r"`seeds` must have at least one value"),
-        ({"run": {"dataset": "a"}, "seeds": [1, 1]}, r"`seeds` contains a value twice"),
+        ({"run": {"dataset": "a"}, "step_sizes": [1e-3, 0]}, r"step_sizes\.1: must be greater than 0; got 0"),
+        ({"run": {"dataset": "a"}, "seeds": []}, r"seeds: must not be empty\.$"),
+        ({"run": {"dataset": "a"}, "seeds": [1, 1]}, r"seeds: contains a duplicate; remove it\.$"),
         (
             {"run": {"dataset": "a"}, "settings": [{"objective": "erm", "step_size": 1}]},
-            r"settings\.0: erm does not take",
+            r"settings\.0\.step_size: erm does not take it; remove it\.",
         ),
         (
             {"run": {"dataset": "a"}, "settings": [{"objective": "ctc-dro"}]},
-            r"settings\.0: ctc-dro requires `step_",
+            r"settings\.0\.step_size: missing; ctc-dro requires it",
         ),
         (
             {"run": {"dataset": "a"}, "settings": [{"step": 1}]},
-            r"settings\.0\.step: unknown key; did you mean",
+            r"settings\.0\.step: unknown key\. Did you mean settings\.0\.step_size\?",
         ),
-        (overridden({"seed": 1}), r"overrides\.group-dro\.seed: .* use `seeds`\.$"),
-        (overridden({"dataset": "b"}), r"overrides\.group-dro\.dataset: .* use `run\.dataset`"),
-        (overridden({"objective.name": "erm"}), r"overrides\.group-dro\.objective\.name: .* use `objectives`"),
-        (overridden({"objective": {"step_size": 1}}), r"overrides\.group-dro\.objective\.step_size: .* `step_sizes`"),
-        (overridden({"objective.smoothing": 1}), r"overrides\.group-dro\.objective\.smoothing: .* `smoothings`"),
-        (overridden({"batches.samplr": "x"}), r"overrides\.group-dro: batches\.samplr: unknown key; .*workers\.$"),
-        (overridden({"training.epochs.x": 1}), r"overrides\.group-dro: epochs is a value and has no keys"),
+        (overridden({"seed": 1}), r"overrides\.group-dro: seed: .* use `seeds` instead\.$"),
+        (overridden({"dataset": "b"}), r"overrides\.group-dro: dataset: .* use `run\.dataset`"),
+        (overridden({"objective.name": "erm"}), r"overrides\.group-dro: objective\.name: .* use `objectives`"),
+        (overridden({"objective": {"step_size": 1}}), r"overrides\.group-dro: objective\.step_size: .* `step_sizes`"),
+        (overridden({"objective.smoothing": 1}), r"overrides\.group-dro: objective\.smoothing: .* `smoothings`"),
+        (overridden({"sampling.samplr": "x"}), r"overrides\.group-dro: sampling\.samplr: unknown key\. .*\?$"),
+        (overridden({"training.compile.x": 1}), r"overrides\.group-dro: `compile` is not a section\.$"),
         ({**overridden({"samplr": 1}), "objectives": ["erm"]}, r"overrides\.group-dro: samplr: unknown key"),
     ],
 )

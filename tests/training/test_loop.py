@@ -41,14 +41,15 @@ def dataset(tmp_path_factory):
 
 
 def config(dataset, *overrides):
-    """Twelve steps in three epochs."""
+    """Twelve steps, a validation every four."""
     values = {
         "dataset": str(dataset),
         "model": {"encoder": "mel-small", "head": "linear"},
         "objective": {"step_size": 1e-2, "smoothing": 0.5},
-        "batches": {"batch_duration": 4.0, "num_workers": 0},
-        "optimizer": {"learning_rate": 2e-3, "accumulate": 2},
-        "training": {"epochs": 3, "batches_per_epoch": 8, "checkpoint_every": 3, "trackers": []},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 4.0},
+        "optimizer": {"learning_rate": 2e-3, "batches_per_step": 2},
+        "training": {"num_batches": 24, "validate_every_batches": 8, "checkpoint_every_steps": 3, "trackers": []},
     }
     return parse_config(values, overrides)
 
@@ -77,9 +78,9 @@ def test_a_run_leaves_what_it_promises(dataset, tmp_path):
     assert [record["step"] for record in weights] == list(range(1, 13))
     assert all(sum(record["weights"].values()) == pytest.approx(1, abs=1e-6) for record in weights)
     assert set(weights[0]["losses"]) == {"aaa", "bbb"}
-    epochs = [record for record in read_log(folder.log) if "epoch" in record]
-    assert [record["step"] for record in epochs] == [4, 8, 12]
-    assert all(set(record["cer"]) == {"aaa", "bbb"} for record in epochs)
+    validations = [record for record in read_log(folder.log) if "validation" in record]
+    assert [record["step"] for record in validations] == [4, 8, 12]
+    assert all(set(record["cer"]) == {"aaa", "bbb"} for record in validations)
     assert len(told) == 12 + 3
     assert json.loads(folder.run.read_text())["steps"] == 12
 
@@ -90,14 +91,14 @@ def test_the_same_configuration_gives_the_same_bytes(dataset, tmp_path, uninterr
 
 
 def test_workers_change_nothing(dataset, tmp_path, uninterrupted):
-    train(config(dataset, "batches.num_workers=2"), tmp_path / "run")
+    train(config(dataset, "data.num_workers=2"), tmp_path / "run")
     assert ended(tmp_path / "run") == uninterrupted
 
 
 def test_a_finished_run_is_not_overwritten(dataset, tmp_path):
-    short = config(dataset, "training.epochs=1")
+    short = config(dataset, "training.num_batches=8")
     train(short, tmp_path / "run")
-    with pytest.raises(ValueError, match="has a finished run"):
+    with pytest.raises(ValueError, match="already contains a finished run"):
         train(short, tmp_path / "run")
 
 
@@ -118,12 +119,12 @@ def interrupted(one, folder, step=5):
 
 def test_a_run_of_another_configuration_is_not_gone_on_with(dataset, tmp_path):
     interrupted(config(dataset), tmp_path)
-    with pytest.raises(ValueError, match=r"seed was 0, now it is 1"):
+    with pytest.raises(ValueError, match=r"seed: 0 → 1"):
         train(config(dataset, "seed=1"), tmp_path)
 
 
 def test_a_mistake_at_the_first_start_can_be_corrected(dataset, tmp_path, uninterrupted):
-    with pytest.raises(ValueError, match=r"dataset: nowhere/train\.jsonl does not exist; create a dataset"):
+    with pytest.raises(ValueError, match=r"nowhere/train\.jsonl not found\. Create the dataset"):
         train(config("nowhere"), tmp_path / "run")
     interrupted(config(dataset, "seed=1"), tmp_path / "run", step=1)
     train(config(dataset), tmp_path / "run")
@@ -166,14 +167,14 @@ def test_missing_audio_stops_a_run_before_its_first_step(tmp_path, split):
         rf"ctcdro: .*{split}\.jsonl:\d+: .*{gone[0].name}: no such file; the audio of 2 utterances is", line
     )
     assert not (tmp_path / "run" / "log.jsonl").exists()
-    train(config(data, "batches.on_fault=skip", "training.epochs=1"), tmp_path / "skipping")
+    train(config(data, "data.on_bad_audio=skip", "training.num_batches=8"), tmp_path / "skipping")
 
 
 def test_what_cannot_be_read_is_left_out_and_told_of(tmp_path):
     data = write_dataset(tmp_path / "data", num_train=8)
     for path in sorted(data.glob("aaa-train-*.wav"))[:7]:
         path.write_bytes(b"RIFF")
-    run = train(config(data, "batches.on_fault=skip", "batches.batch_duration=1.0"), tmp_path / "run")
+    run = train(config(data, "data.on_bad_audio=skip", "sampling.batch_duration=1.0"), tmp_path / "run")
     told = [line for record in read_log(run.log) for line in record.get("skipped", [])]
     assert told
     assert all("aaa-train" in line for line in told)
@@ -186,24 +187,24 @@ def test_a_run_without_any_readable_audio_ends_with_a_message(tmp_path):
     with pytest.raises(
         AudioError, match=r"all [0-9]+ batches of an epoch were skipped. The first error: .*train.jsonl:"
     ):
-        train(config(data, "batches.on_fault=skip"), tmp_path / "run")
+        train(config(data, "data.on_bad_audio=skip"), tmp_path / "run")
 
 
 def test_the_learning_rate_rises_in_warmup_and_then_falls_to_zero():
-    settings = OptimizerConfig(schedule="linear", warmup=0.2)
+    settings = OptimizerConfig(lr_schedule="linear", warmup_fraction=0.2)
     factors = [learning_rate_factor(settings, step, total=10) for step in (0, 1, 2, 6, 10)]
     assert factors == pytest.approx([0.5, 1.0, 1.0, 0.5, 0.0])
 
 
 def test_the_learning_rate_that_is_told_is_that_of_the_step(dataset, tmp_path):
-    one = config(dataset, "optimizer.schedule=linear", "optimizer.learning_rate=1.2e-3")
+    one = config(dataset, "optimizer.lr_schedule=linear", "optimizer.learning_rate=1.2e-3")
     run = train(one, tmp_path / "run")
     told = [record["learning_rate"] for record in read_log(run.log) if "learning_rate" in record]
     assert told == pytest.approx([1e-4 * left for left in range(12, 0, -1)])
 
 
 def test_a_signal_to_all_processes_spares_the_workers_that_the_step_needs(dataset, tmp_path, uninterrupted):
-    one = config(dataset, "batches.num_workers=2")
+    one = config(dataset, "data.num_workers=2")
     one.write(tmp_path / "config.yaml")
     command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
     log = tmp_path / "run" / "log.jsonl"
@@ -313,7 +314,7 @@ def test_a_full_disk_ends_a_run_with_a_message_and_loses_nothing(dataset, tmp_pa
 
 @pytest.mark.parametrize("name", ["erm", "group-dro", "ctc-dro-unsmoothed"])
 def test_every_objective_trains(dataset, tmp_path, name):
-    folder = train(config(dataset, f"objective.name={name}", "training.epochs=1"), tmp_path / "run")
+    folder = train(config(dataset, f"objective.name={name}", "training.num_batches=8"), tmp_path / "run")
     weights = [record["weights"] for record in read_log(folder.group_weights)]
     assert all(record["losses"]["aaa"] > 0 for record in read_log(folder.group_weights))
     assert (len({tuple(one.values()) for one in weights}) == 1) == (name == "erm")
@@ -333,10 +334,10 @@ def test_weights_can_follow_the_loss_per_character(dataset, tmp_path):
 
 @pytest.mark.parametrize("sampler", ["similar-length", "group-uniform"])
 def test_every_sampler_trains_and_resumes(dataset, tmp_path, sampler):
-    short = config(dataset, f"batches.sampler={sampler}", "training.epochs=1")
+    short = config(dataset, f"sampling.sampler={sampler}", "sampling.batch_duration=50", "training.num_batches=8")
 
     def fail(record):
-        if record["step"] == 4 and "epoch" not in record:
+        if record["step"] == 4 and "validation" not in record:
             raise InterruptedRunError
 
     train(short, tmp_path / "whole")
@@ -348,14 +349,14 @@ def test_every_sampler_trains_and_resumes(dataset, tmp_path, sampler):
 
 def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_step(dataset, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.nn.utils, "get_total_norm", lambda *_: torch.tensor(float("nan")))
-    with pytest.raises(FloatingPointError, match="step 1: the gradient is not finite"):
+    with pytest.raises(FloatingPointError, match="Step 1: the norm of the gradient is"):
         train(config(dataset), tmp_path / "run")
 
 
 def test_a_limit_on_the_gradient_keeps_the_weights_of_the_groups(dataset, tmp_path):
     """In steps of one batch that are all clipped."""
     limit = 1e-3
-    overrides = ("optimizer.accumulate=1", "objective.step_size=0", f"optimizer.clip_norm={limit}")
+    overrides = ("optimizer.batches_per_step=1", "objective.step_size=0", f"optimizer.max_grad_norm={limit}")
     run = set_up_run(config(dataset, *overrides), RunFolder(tmp_path / "run"))
     run.objective.log_weights.copy_(torch.tensor([0.9, 0.1]).log())
     norms = []
@@ -370,18 +371,18 @@ def test_a_limit_on_the_gradient_keeps_the_weights_of_the_groups(dataset, tmp_pa
 
 
 def test_a_model_of_an_earlier_configuration_is_never_the_result(dataset, tmp_path):
-    """A killed run has left its best model and no checkpoint; in the next one every epoch diverges."""
-    train(config(dataset, "training.epochs=1"), tmp_path / "earlier")
+    """A killed run has left its best model and no checkpoint; in the next one every validation diverges."""
+    train(config(dataset, "training.num_batches=8"), tmp_path / "earlier")
     run = set_up_run(config(dataset), RunFolder(tmp_path / "run"))
     shutil.copytree(tmp_path / "earlier" / "model", run.folder.best)
-    with pytest.raises(ValueError, match="no epoch had a finite loss"):
+    with pytest.raises(ValueError, match="the loss on the development set was never finite"):
         publish_best_model(run)
     assert not run.folder.model.exists()
 
 
-@pytest.mark.parametrize("select", ["dev-loss", "worst-cer"])
-def test_a_diverged_model_is_never_the_best(dataset, tmp_path, select):
-    run = set_up_run(config(dataset, f"training.select={select}"), RunFolder(tmp_path / "run"))
+@pytest.mark.parametrize("best_model_by", ["dev-loss", "worst-cer"])
+def test_a_diverged_model_is_never_the_best(dataset, tmp_path, best_model_by):
+    run = set_up_run(config(dataset, f"training.best_model_by={best_model_by}"), RunFolder(tmp_path / "run"))
     weight = run.recognizer.head.output.weight
     intact = weight.detach().clone()
     records = []
@@ -394,20 +395,35 @@ def test_a_diverged_model_is_never_the_best(dataset, tmp_path, select):
     assert torch.equal(best.head.output.weight, intact)
 
 
-def test_early_stopping_ends_after_epochs_that_bring_nothing(dataset, tmp_path):
-    patient = config(dataset, "training.stop_after=1", "optimizer.learning_rate=1e-12", "training.epochs=9")
+def test_the_last_interval_may_be_shorter_and_is_validated(dataset, tmp_path):
+    folder = train(config(dataset, "training.num_batches=20"), tmp_path / "run")
+    validations = [record for record in read_log(folder.log) if "validation" in record]
+    assert [(record["validation"], record["step"]) for record in validations] == [(1, 4), (2, 8), (3, 10)]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_device_is_named_before_anything_is_written(dataset, tmp_path):
+    with pytest.raises(ValueError, match="^--device cuda: PyTorch finds no GPU"):
+        train(config(dataset), tmp_path / "run", device="cuda")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_early_stopping_ends_after_validations_that_bring_nothing(dataset, tmp_path):
+    patient = config(
+        dataset, "training.early_stopping_patience=1", "optimizer.learning_rate=1e-12", "training.num_batches=72"
+    )
     folder = train(patient, tmp_path / "run")
-    epochs = [record for record in read_log(folder.log) if "epoch" in record]
-    assert not epochs[-1]["is_best"]
-    assert all(record["is_best"] for record in epochs[:-1])
-    assert len(epochs) < 9
+    validations = [record for record in read_log(folder.log) if "validation" in record]
+    assert not validations[-1]["is_best"]
+    assert all(record["is_best"] for record in validations[:-1])
+    assert len(validations) < 9
 
 
 def test_processes_must_divide_the_batches_of_a_step(dataset, tmp_path):
-    config(dataset, "optimizer.accumulate=3").write(tmp_path / "config.yaml")
+    config(dataset, "optimizer.batches_per_step=3").write(tmp_path / "config.yaml")
     done = launched(2, tmp_path / "config.yaml", tmp_path / "run")
     assert done.returncode != 0
-    assert "optimizer.accumulate must be a multiple of the number of processes, 2; got 3" in done.stderr
+    assert "optimizer.batches_per_step must be a multiple of the number of processes, 2; got 3" in done.stderr
 
 
 def launched(num_processes, path, out):
@@ -418,7 +434,7 @@ def launched(num_processes, path, out):
 
 
 def test_a_process_may_have_no_development_data(dataset, tmp_path):
-    one = config(dataset, "batches.batch_duration=20", "training.epochs=1", "training.batches_per_epoch=2")
+    one = config(dataset, "sampling.batch_duration=20", "training.num_batches=2")
     one.write(tmp_path / "config.yaml")
     done = launched(2, tmp_path / "config.yaml", tmp_path / "run")
     assert done.returncode == 0, done.stderr
@@ -428,7 +444,7 @@ def test_a_process_may_have_no_development_data(dataset, tmp_path):
 def test_two_processes_have_the_weights_of_one(dataset, tmp_path):
     # Of one step, all batches have the same model; with a tiny learning rate, so have all steps, and weights can be
     # compared with those of a process that saw all batches.
-    both = config(dataset, "optimizer.learning_rate=1e-9", "optimizer.accumulate=4", "training.epochs=2")
+    both = config(dataset, "optimizer.learning_rate=1e-9", "optimizer.batches_per_step=4", "training.num_batches=16")
     both.write(tmp_path / "config.yaml")
     train(both, tmp_path / "one")
     done = launched(2, tmp_path / "config.yaml", tmp_path / "two")

@@ -37,12 +37,19 @@ def test_two_minutes_of_each_language_are_learnt_by_heart(dataset, tmp_path, obj
         "dataset": str(dataset),
         "model": {"encoder": "mel-small", "head": "linear"},
         "objective": objective,
-        "batches": {"batch_duration": 6.0, "num_workers": 0},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 6.0},
         "optimizer": {
-            **{"learning_rate": 4e-3, "betas": [0.9, 0.98], "decoupled": True, "clip_norm": None, "accumulate": 1},
-            **{"schedule": "cosine", "warmup": 0.1},
+            **{
+                "learning_rate": 4e-3,
+                "betas": [0.9, 0.98],
+                "name": "adamw",
+                "max_grad_norm": None,
+                "batches_per_step": 1,
+            },
+            **{"lr_schedule": "cosine", "warmup_fraction": 0.1},
         },
-        "training": {"epochs": 2, "batches_per_epoch": 750, "trackers": []},
+        "training": {"num_batches": 1_500, "validate_every_batches": 750, "trackers": []},
     }
     folder = train(parse_config(values), tmp_path / "run")
     scores = evaluate(folder.path, "train").scores

@@ -49,7 +49,7 @@ def interrupt(config, out, step, after="step"):
     """Starts or resumes a run that breaks off after a step, or after the validation that follows it."""
 
     def fail(record):
-        if record["step"] == step and (after == "validation") == ("epoch" in record):
+        if record["step"] == step and (after == "validation") == ("validation" in record):
             raise InterruptedRunError
 
     with pytest.raises(InterruptedRunError):
@@ -64,11 +64,11 @@ def uninterrupted(make_config, one_thread, tmp_path_factory):
 
 @pytest.mark.parametrize(("model", "num_workers"), [("fine-tuning", 0), ("fine-tuning", 2), ("LoRA", 0), ("frozen", 0)])
 def test_a_run_resumes_exactly_in_every_epoch(make_config, uninterrupted, tmp_path, model, num_workers):
-    config = make_config(model, f"batches.num_workers={num_workers}")
+    config = make_config(model, f"data.num_workers={num_workers}")
     interrupt(config, tmp_path / "run", 1)  # before the first checkpoint
     interrupt(config, tmp_path / "run", 3)
     interrupt(config, tmp_path / "run", 3, after="validation")
-    interrupt(config, tmp_path / "run", 4)  # resumed from the end of the first epoch
+    interrupt(config, tmp_path / "run", 4)  # resumed from the first validation
     interrupt(config, tmp_path / "run", 6, after="validation")
     interrupt(config, tmp_path / "run", 8)
     assert outcome(train(config, tmp_path / "run").path) == uninterrupted[model]
@@ -81,7 +81,7 @@ def test_it_does_not_matter_how_much_of_the_feature_cache_is_filled(make_config,
         copy = tmp_path / "cache" / path.relative_to(features)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
-    config = make_config("frozen", f"model.feature_cache={tmp_path / 'cache'}")
+    config = make_config("frozen", f"model.feature_cache_dir={tmp_path / 'cache'}")
     interrupt(config, tmp_path / "run", 5)
     found = outcome(train(config, tmp_path / "run").path)
     assert len(list((tmp_path / "cache").rglob("*.npy"))) == 24
@@ -92,14 +92,14 @@ def test_it_does_not_matter_how_much_of_the_feature_cache_is_filled(make_config,
 def kept_features(make_config, one_thread, tmp_path_factory):
     """A feature cache, and the outcome of the run that filled it."""
     folder = tmp_path_factory.mktemp("kept")
-    run = train(make_config("frozen", f"model.feature_cache={folder / 'cache'}"), folder / "run")
+    run = train(make_config("frozen", f"model.feature_cache_dir={folder / 'cache'}"), folder / "run")
     return folder / "cache", outcome(run.path)
 
 
 def test_every_step_has_its_own_dropout_and_masks(make_config, tmp_path):
     """Where nothing is learned, the loss of the only utterance still changes from step to step."""
     alone = write_dataset(tmp_path / "dataset", languages=["aaa"], num_train=1, num_dev=1)
-    config = make_config("fine-tuning", f"dataset={alone}", "optimizer.learning_rate=1e-12", "training.epochs=1")
+    config = make_config("fine-tuning", f"dataset={alone}", "optimizer.learning_rate=1e-12", "training.num_batches=6")
     losses = [record["losses"]["aaa"] for record in read_log(train(config, tmp_path / "run").group_weights)]
     assert len(set(losses)) == 3
 
@@ -143,7 +143,7 @@ def test_files_that_any_process_skips_are_in_the_log(of_two_processes):
     manifest = Manifest.read(config.dataset / "train.jsonl")
     unreadable = {index for index, one in enumerate(manifest) if Path(one.audio_filepath).read_bytes() == b"RIFF"}
     numbers = manifest.groups().numbers
-    sampler = LengthMatchedBatchSampler(manifest.durations, numbers, config.batches.batch_duration, seed=config.seed)
+    sampler = LengthMatchedBatchSampler(manifest.durations, numbers, config.sampling.batch_duration, seed=config.seed)
     ranks = [endless(sampler, rank) for rank in range(2)]
     num_differing = 0
     for record in (record for record in read_log(RunFolder(folder / "run").log) if "loss" in record):
@@ -177,7 +177,7 @@ def test_two_processes_that_skip_different_numbers_of_batches_resume_exactly(of_
 
 def test_three_processes_resume_exactly(make_config, tmp_path):
     """Three gradients have different sums in different orders; two do not."""
-    config = make_config("fine-tuning", "optimizer.accumulate=3", "training.epochs=2")
+    config = make_config("fine-tuning", "optimizer.batches_per_step=3", "training.num_batches=12")
     config.write(tmp_path / "config.yaml")
     Launch(tmp_path / "config.yaml", tmp_path / "whole", num_processes=3).finish()
     killed = Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=3, killed_at=3)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..prepare.entries import SPLITS
 from ..runtime.progress import Track, untracked
+from ..speech.language_names import language_name
 from ..storage.paths import PathLike
 from ..synthetic.voices import likely_code
 from .audio import check_audio
@@ -44,7 +45,8 @@ def check_dataset(
     """
     for name, value in {"frame_rate": frame_rate, "batch_duration": batch_duration}.items():
         if not 0 < value < float("inf"):
-            raise ValueError(f"`{name}` must be positive and finite; got {value!r}.")
+            flag = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{flag} (`{name}` in Python) must be positive and finite; got {value!r}.")
     folder = Path(folder)
     if not (folder / "train.jsonl").is_file():
         raise ValueError(f"{folder}: no train.jsonl in it; expected a dataset written by `ctcdro prepare`.")
@@ -98,10 +100,13 @@ def _check_languages(index: DatasetIndex, findings: Findings) -> None:
         missing = [split for split in held_out if split not in splits]
         if "train" not in splits:
             for split, lines in splits.items():
-                detail = f"{language}: {_count(lines.count)} in {split}, none in train, so it has no token"
+                detail = (
+                    f"{language_name(language)}: {_count(lines.count)} in {split}, none in train, so it has no token"
+                )
                 findings.error("language without training data", lines.first, detail)
         elif missing:
-            detail = f"{language}: {_count(splits['train'].count)} in train, none in {' and '.join(missing)}"
+            number = _count(splits["train"].count)
+            detail = f"{language_name(language)}: {number} in train, none in {' and '.join(missing)}"
             findings.warning("language without dev or test data", splits["train"].first, detail)
     counts = {language: sum(lines.count for lines in splits.values()) for language, splits in index.languages.items()}
     most_common: dict[str, str] = {}
@@ -109,8 +114,9 @@ def _check_languages(index: DatasetIndex, findings: Findings) -> None:
         other = most_common.setdefault(likely_code(language), language)
         if other != language:
             detail = (
-                f"{language} ({_count(counts[language])}) and {other} ({_count(counts[other])}) look like one "
-                "language; give them the same code, otherwise they are separate groups"
+                f"{language_name(language)}, {_count(counts[language])}, and {language_name(other)}, "
+                f"{_count(counts[other])}, look like one language; give them the same code, otherwise they are "
+                "separate groups"
             )
             first = next(iter(index.languages[language].values())).first
             findings.warning("near-duplicate language codes", first, detail)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from ..speech.audio import MIN_DURATION
+from ..speech.language_names import language_name
 from ..speech.normalization import BIDI_CONTROLS
 from ..speech.vocabulary import Vocabulary, can_be_character, frames_needed
 from .findings import Finding, Findings, Severity
@@ -92,7 +93,7 @@ def _check_rate(located: LocatedUtterance, index: DatasetIndex, findings: Findin
     typical = pace.seconds(count)
     if not FASTEST * typical <= utterance.duration <= SLOWEST * typical:
         rate = f"{count} characters in {utterance.duration:.2f} s, {count / utterance.duration:.1f} per second"
-        detail = f"{rate}; typical of {utterance.lang} would be {typical:.2f} s"
+        detail = f"{rate}; typical of {language_name(utterance.lang)} would be {typical:.2f} s"
         findings.warning("implausible character rate", located.where, detail)
 
 

@@ -1,17 +1,16 @@
-"""Progress and results on the terminal."""
+"""Output on the terminal: results on stdout; progress, log messages and errors on stderr."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+import logging
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
+import typer
 from rich.console import Console
 from rich.progress import track
-
-if TYPE_CHECKING:
-    from ..check.findings import CheckReport
-    from ..prepare.prepare import PreparedDataset
 
 Item = TypeVar("Item")
 
@@ -20,8 +19,12 @@ messages = Console(stderr=True, emoji=False)
 results = Console(markup=False, highlight=False, emoji=False)
 
 
-def progress(sequence: Iterable[Item], description: str, total: float | None = None) -> Iterable[Item]:
-    return track(sequence, description, total=total, console=messages)
+def progress(sequence: Iterable[Item], description: str, total: float | None = None) -> Iterator[Item]:
+    """Yields the items and shows a bar, which starts after the first item, so that early errors stand alone."""
+    items = iter(sequence)
+    for first in items:
+        yield first
+        yield from track(items, description, total=total, completed=1, console=messages)
 
 
 def escaped(text: str) -> str:
@@ -29,32 +32,25 @@ def escaped(text: str) -> str:
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
-def print_dataset(done: PreparedDataset) -> None:
-    """Prints the statistics of a prepared dataset, and the number of dropped utterances."""
-    from ..report.tables.datasets import statistics_table
+@contextmanager
+def verbosity(quiet: bool, verbose: bool) -> Iterator[None]:
+    """Hides progress with `quiet`; shows all log messages and the traceback of an error with `verbose`."""
+    logger, handler = logging.getLogger("ctcdro"), _MessageHandler()
+    level, messages.quiet = logger.level, quiet
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    try:
+        yield
+    except Exception as error:
+        if verbose and not isinstance(error, typer.Exit):
+            traceback.print_exc()
+        raise
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        messages.quiet = False
 
-    results.print(statistics_table(done.statistics).to_rich())
-    if done.num_dropped:
-        reasons = Counter(done.num_dropped)
-        listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        results.print(f"Dropped {reasons.total()}: {listed}. See {done.folder / 'dropped.jsonl'}")
-    for split in ("dev", "test"):
-        if split not in done.statistics:
-            results.print(f"No {split}.jsonl was written: the corpus has no utterances for it.")
-    results.print(f"Dataset: {done.folder}")
 
-
-def print_check(report: CheckReport, max_shown: int) -> None:
-    """Prints statistics, then findings by kind, errors first."""
-    from ..report.tables.datasets import statistics_table
-
-    results.print(statistics_table(report.statistics).to_rich())
-    counts = report.count_by_kind()
-    for kind, findings in report.by_kind().items():
-        results.print(f"\n{findings[0].severity}: {kind} ({counts[kind]})")
-        for finding in findings[:max_shown]:
-            results.print(escaped(f"  {finding.where}: {finding.detail}"), soft_wrap=True)
-        if counts[kind] > max_shown:
-            in_json = "all" if counts[kind] == len(findings) else f"{len(findings)} of them"
-            results.print(f"  … and {counts[kind] - max_shown} more; --json has {in_json}")
-    results.print(f"\n{report.count('error')} errors, {report.count('warning')} warnings in {report.dataset}")
+class _MessageHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"ctcdro: {record.levelname.lower()}: {escaped(record.getMessage())}", err=True)

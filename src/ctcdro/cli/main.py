@@ -4,87 +4,79 @@ from __future__ import annotations
 
 import io
 import sys
-from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any
 
 try:
     import typer
 except ImportError as error:
-    raise SystemExit("The command line needs the extra `data`: pip install 'ctcdro[data]'") from error
+    raise SystemExit("ctcdro: the command line needs the extra `data`: pip install 'ctcdro[data]'") from error
 
 from .. import __version__
-from ..runtime.extras import extra
 from ..runtime.workers import explain_dead_processes
+from .check import check
+from .config import config
+from .demo import demo
+from .env import env
+from .errors import USER_ERRORS, exit_with, exit_with_error
+from .evaluate import evaluate
+from .export import export
 from .prepare import prepare
+from .prepare_synthetic import synthetic
+from .recipes import recipes
+from .registration import Group, register
 from .report import report
-from .run import evaluate, export, train, transcribe
 from .score import score
-from .sweep import demo, sweep
+from .sweep import sweep
+from .train import train
+from .transcribe import transcribe
 
-INTERRUPTED = 130  # exit status of typer after Ctrl-C
+INTERRUPTED = 130
+
+# Commands in the order in which the help shows them.
+PANELS: dict[str, dict[str, Any]] = {
+    "Data": {"prepare": prepare, "check": check},
+    "Train": {"train": train, "sweep": sweep},
+    "Evaluate": {"evaluate": evaluate, "score": score, "report": report},
+    "Use": {"transcribe": transcribe, "export": export},
+    "Other": {"demo": demo, "config": config, "recipes": recipes, "env": env},
+}
+
+
+class _Root(Group):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for commands in PANELS.values() for name in commands]
+
 
 app = typer.Typer(
+    cls=_Root,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Robust multilingual speech recognition with CTC-DRO.",
+    help="Train multilingual CTC speech recognizers that do better on the worst language.",
+    epilog="Example: ctcdro demo",
 )
-app.add_typer(prepare, name="prepare")
-for command in (demo, train, evaluate, transcribe, score, sweep, report, export):
-    app.command()(command)
+register(prepare, synthetic)
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            register(app, command, name, panel)
 
 
-@app.callback(invoke_without_command=True)
-def about(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    if version:
-        typer.echo(__version__)
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"ctcdro {__version__}")
         raise typer.Exit
 
 
-@app.command()
-def check(
-    dataset: Annotated[
-        Path, typer.Argument(help="Folder with train.jsonl, dev.jsonl, test.jsonl.", exists=True, file_okay=False)
-    ],
-    frame_rate: Annotated[
-        float, typer.Option(help="Frames per second of the model's output: 25 for the paper's, 50 for a linear head.")
-    ] = 25.0,
-    group_by: Annotated[str, typer.Option(help="Field or fields that define groups, e.g. lang,corpus.")] = "lang",
-    figure: Annotated[Path | None, typer.Option(help="PNG or SVG file for a figure of durations by group.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
-    headers_only: Annotated[bool, typer.Option("--headers-only", help="Skip decoding; misses damaged audio.")] = False,
-    batch_duration: Annotated[
-        float, typer.Option(help="Training batch duration in seconds; groups with less audio are reported.")
-    ] = 50.0,
-    max_shown: Annotated[int, typer.Option(help="Findings to print per kind.")] = 10,
-    num_threads: Annotated[
-        int | None, typer.Option(help="Threads that read audio. Default: one per core.", min=1)
-    ] = None,
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
 ) -> None:
-    """Find problems that would break or bias training, and print statistics per language.
-
-    Exit status: 0 if training would work (there may be warnings), 1 if there are errors, 2 if the check failed.
-    """
-    if figure is not None:
-        if not figure.absolute().parent.is_dir():
-            raise typer.BadParameter(f"--figure {figure}: the folder does not exist.")
-        with extra("report", "`ctcdro check --figure`"):  # fails before the audio is read
-            import matplotlib.figure  # noqa: F401
-    from ..check.check import check_dataset
-    from .console import print_check, progress
-
-    result = check_dataset(dataset, frame_rate, group_by, not headers_only, num_threads, progress, batch_duration)
-    if as_json:
-        typer.echo(result.to_json())
-    else:
-        print_check(result, max_shown)
-    if figure is not None:
-        from ..report.figures import draw_lengths
-
-        draw_lengths(result.durations, figure)
-        typer.echo(f"Lengths: {figure}", err=True)
-    raise typer.Exit(1 if result.errors else 0)
+    pass
 
 
 def main() -> None:
@@ -92,13 +84,14 @@ def main() -> None:
     _write_any_text()
     try:
         with explain_dead_processes():
-            app()
-    except (ValueError, ImportError, OSError, FloatingPointError) as error:
-        _end(str(error), 2)
-    except SystemExit as error:
-        if error.code == INTERRUPTED:
-            _end("stopped. Run the same command again to resume.", INTERRUPTED)
-        raise
+            status = app(prog_name="ctcdro", standalone_mode=False)
+    except USER_ERRORS as error:
+        exit_with_error(error)
+    except typer.Abort:  # Ctrl-C in older versions of typer
+        status = INTERRUPTED
+    if status == INTERRUPTED:
+        exit_with("stopped. Run the same command again to resume.", INTERRUPTED)
+    raise SystemExit(status or 0)
 
 
 def _write_any_text() -> None:
@@ -106,12 +99,3 @@ def _write_any_text() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _end(message: str, code: int) -> NoReturn:
-    # Messages may quote texts of corpora, which may contain control sequences.
-    from .console import escaped
-
-    for line in message.splitlines():
-        typer.echo(f"ctcdro: {escaped(line):.2000}", err=True)
-    raise SystemExit(code)

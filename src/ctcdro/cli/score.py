@@ -1,4 +1,4 @@
-"""`ctcdro score`."""
+"""`ctcdro score`, and how scores are printed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..scoring.formatting import format_percent
+from ..speech.language_names import language_name
+from .options import JsonOption, ScoringOption, file_to_write, must_be_file
 
 if TYPE_CHECKING:
     from ..scoring.comparisons import Difference
@@ -19,42 +21,52 @@ if TYPE_CHECKING:
     from ..scoring.seeds import TTest
     from ..scoring.transcripts import Transcript
 
-ScoringProfile = Literal["plain", "ml-superb2", "paper"]
-ProfileOption = Annotated[
-    ScoringProfile,
-    typer.Option(help="plain: corpus rates. ml-superb2: the challenge's rules. paper: the authors' scoring."),
-]
-
 
 def score(
     reference: Annotated[
-        Path, typer.Argument(help="References: a manifest, or Kaldi's text or NIST's trn with language tokens.")
+        Path,
+        typer.Argument(
+            metavar="REFERENCE",
+            help="References: a manifest, or Kaldi's text or NIST's trn with language tokens.",
+            callback=must_be_file(),
+        ),
     ],
     hypotheses: Annotated[
         list[Path],
-        typer.Argument(help="Hypotheses in any of these formats; each further file is compared with the first."),
+        typer.Argument(
+            metavar="HYPOTHESES...",
+            help="Hypotheses of one or more systems, one file each, in any of these formats.",
+            callback=must_be_file(),
+        ),
     ],
-    profile: ProfileOption = "plain",
-    lang: Annotated[str | None, typer.Option(help="Language of references that specify none, for example ces.")] = None,
-    missing_as_empty: Annotated[
-        bool, typer.Option("--missing-as-empty", help="Count references without a hypothesis as empty hypotheses.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print scores and intervals as one JSON object.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="JSON file for scores and intervals.")] = None,
+    scoring: ScoringOption = "plain",
+    language: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Language of references that specify none, e.g. ces.")
+    ] = None,
+    on_missing: Annotated[
+        Literal["fail", "empty"],
+        typer.Option(help="Fail if a reference has no hypothesis, or count an empty one."),
+    ] = "fail",
+    as_json: JsonOption = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="JSON file for scores and intervals.", callback=file_to_write),
+    ] = None,
 ) -> None:
-    """Score hypotheses per language: CER, WER and language accuracy, with confidence intervals.
+    """Score transcripts of any system, with confidence intervals.
 
-    Each further file of hypotheses is compared with the first.
+    Prints CER, WER and language identification accuracy (LID) per language and over languages. Each further file of
+    hypotheses is compared with the first.
 
-    Example: ctcdro score test.jsonl baseline.trn ours.trn
+    Example: ctcdro score test.jsonl baseline.trn ctc-dro.trn
     """
     from ..scoring.comparisons import compare
     from ..scoring.seeds import t_test_over_languages
     from ..scoring.transcripts import read_references
     from ..storage.json_files import write_json
 
-    references = read_references(reference, lang)
-    systems = [_score_file(path, references, missing_as_empty, profile) for path in hypotheses]
+    references = read_references(reference, language)
+    systems = [_score_file(path, references, on_missing == "empty", scoring) for path in hypotheses]
     first, *others = systems
     comparisons = [
         SystemComparison(
@@ -66,7 +78,7 @@ def score(
     if out is not None:
         write_json(out, record)
     if as_json:
-        typer.echo(json.dumps(record, ensure_ascii=False, indent=2, allow_nan=False))
+        print_json(record)
         return
     _print(systems, comparisons)
     if out is not None:
@@ -91,18 +103,27 @@ class SystemComparison:
     """Of the CER; None for a single language."""
 
 
-def _score_file(path: Path, references: Sequence[Transcript], missing_as_empty: bool, profile: str) -> ScoredSystem:
+def _score_file(path: Path, references: Sequence[Transcript], missing_as_empty: bool, scoring: str) -> ScoredSystem:
     from ..scoring.intervals import confidence_intervals
     from ..scoring.scores import count
     from ..scoring.transcripts import match, read_hypotheses
 
-    counts = count(match(references, read_hypotheses(path), missing_as_empty), profile)
+    counts = count(match(references, read_hypotheses(path), missing_as_empty), scoring)
     return ScoredSystem(str(path), counts, counts.scores(), confidence_intervals(counts))
+
+
+def scores_record(scores: Scores, intervals: Uncertainty[Interval]) -> dict[str, Any]:
+    """Scores and intervals of a system, as JSON has them."""
+    return {**scores.to_record(), "intervals": asdict(intervals)}
+
+
+def print_json(record: dict[str, Any]) -> None:
+    typer.echo(json.dumps(record, ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def _record(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparison]) -> dict[str, Any]:
     """Scores and intervals of a single system, or those of several by name, and the comparisons."""
-    records = {system.name: {**system.scores.to_record(), "intervals": asdict(system.intervals)} for system in systems}
+    records = {system.name: scores_record(system.scores, system.intervals) for system in systems}
     if len(systems) == 1:
         return records[systems[0].name]
     compared = {
@@ -124,7 +145,8 @@ def _print(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparis
         print_scores(system.scores, system.intervals)
         results.print()
     for comparison in comparisons:
-        results.print(f"{comparison.name} minus {systems[0].name}, in points, with 95 % intervals", soft_wrap=True)
+        heading = f"{comparison.name} minus {systems[0].name}, in points, with 95 % confidence intervals"
+        results.print(heading, soft_wrap=True)
         results.print(comparison_table(comparison.differences).to_rich())
         if test := comparison.over_languages:
             value, low, high = (format_percent(rate, signed=True) for rate in (test.value, test.low, test.high))
@@ -135,19 +157,18 @@ def _print(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparis
         results.print()
 
 
-def print_scores(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> None:
+def print_scores(scores: Scores, intervals: Uncertainty[Interval]) -> None:
     """Prints the rates of a system per language and over languages, with notes."""
     from ..report.tables.scores import scores_table
     from ..scoring.scores import FEW_UTTERANCES, NO_LANGUAGE
     from .console import results
 
     results.print(scores_table(scores, intervals).to_rich())
-    about = "" if intervals is None else f", with {100 * intervals.confidence:g} % intervals of the CER"
-    results.print(f"In percent{about}; profile {scores.profile}")
+    confidence = f"{100 * intervals.confidence:g} %"
+    results.print(f"In percent, with {confidence} confidence intervals of the CER. Scoring: {scores.profile}")
     if scores.is_empty:
         results.print("Every hypothesis is empty: the model may predict only blanks.")
     if all(set(named) == {NO_LANGUAGE} for named in scores.confusion.values()):
         results.print("No hypothesis has a language, so LID is 0.")
-    few = scores.small_languages
-    if few and intervals is not None:
-        results.print(f"Fewer than {FEW_UTTERANCES} utterances, so intervals are only rough: {', '.join(few)}")
+    if few := ", ".join(map(language_name, scores.small_languages)):
+        results.print(f"Fewer than {FEW_UTTERANCES} utterances, so intervals are only rough: {few}", soft_wrap=True)

@@ -25,6 +25,7 @@ with extra("train", "Evaluation"):
     from ..runs.config import read_config
     from ..scoring.profiles import PROFILES
     from ..scoring.scores import Scores, score
+    from ..speech.dataset import OnBadAudio
     from .beam_search import BeamSearch
     from .decode import decode
     from .transcribe import load_for_decoding
@@ -47,7 +48,8 @@ def evaluate(
     beam: BeamSearch | None = None,
     batch_duration: float = 50.0,
     num_workers: int = 0,
-    skip_faults: bool = False,
+    on_bad_audio: OnBadAudio = "fail",
+    device: str = "auto",
     track: Track = untracked,
 ) -> EvaluationResult:
     """Decodes a split with the model of a run, scores it, and writes both to the run folder.
@@ -59,10 +61,12 @@ def evaluate(
         beam: beam search with the vocabulary of the run; by default greedy decoding. Its results do not replace those
             of greedy decoding, but those of an earlier beam search.
         batch_duration: seconds of padded audio per batch.
-        skip_faults: whether to skip audio that cannot be read, which then counts as an empty transcript.
+        on_bad_audio: "skip" skips audio that cannot be read, which then counts as an empty transcript.
+        device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
 
     Raises:
-        ValueError: if the run is not finished, the dataset has no such split, or `beam` has another vocabulary.
+        ValueError: if the run is not finished, the dataset has no such split, `beam` has another vocabulary, or there
+            is no such device.
     """
     folder = RunFolder(run)
     if profile not in PROFILES:
@@ -73,17 +77,17 @@ def evaluate(
     config = read_config(folder.config) if dataset is None or folder.config.exists() else None
     trained_on = config.dataset if config else Path(dataset or "")
     path = _find_manifest(Path(dataset or trained_on), split)
-    model, vocabulary = load_for_decoding(model_folder, beam)
+    model, vocabulary = load_for_decoding(model_folder, beam, device)
     manifest = Manifest.read(path)
-    cache = FeatureCache(config.model.feature_cache, model) if config and config.model.feature_cache else None
+    cache = FeatureCache(config.model.feature_cache_dir, model) if config and config.model.feature_cache_dir else None
     if cache is not None:
-        cache.fill(manifest, skip_faults=skip_faults, num_workers=num_workers, track=track)
+        cache.fill(manifest, on_bad_audio=on_bad_audio, num_workers=num_workers, track=track)
     decoded = decode(
         model,
         vocabulary,
         manifest,
         forward=None if cache is None else FeatureRecognizer(model),
-        dataset=speech_dataset(model, cache, manifest, vocabulary, on_fault="skip" if skip_faults else "stop"),
+        dataset=speech_dataset(model, cache, manifest, vocabulary, on_bad_audio=on_bad_audio),
         beam=beam,
         batch_duration=batch_duration,
         num_workers=num_workers,
@@ -105,11 +109,11 @@ def _find_manifest(dataset: Path, split: str) -> Path:
     if not path.is_file():
         splits = sorted(path.stem for path in dataset.glob("*.jsonl") if path.stem != "dropped")
         raise ValueError(
-            f"{path}: no such file (current folder: {Path.cwd()}); expected the manifest of split {split!r}. "
+            f"{path} not found. "
             + (
                 f"Splits of this dataset: {', '.join(splits)}."
                 if splits
-                else "If the dataset is elsewhere, specify its folder with --dataset (`dataset` in Python)."
+                else "If the dataset has moved, specify its folder with --dataset (`dataset` in Python)."
             )
         )
     return path

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 
+from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..speech.vocabulary import Vocabulary
 from ..storage.paths import PathLike
@@ -35,36 +36,41 @@ def transcribe(
     paths: Sequence[PathLike],
     beam: BeamSearch | None = None,
     *,
-    on_fault: Callable[[AudioError], None] | None = None,
+    device: str = "auto",
+    on_error: Callable[[AudioError], None] | None = None,
 ) -> Iterator[FileTranscript]:
     """Transcribes files one at a time; greedily, unless a beam search is given.
 
     Args:
-        on_fault: called with the error of a file that cannot be transcribed, which is then skipped. By default the
+        device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
+        on_error: called with the error of a file that cannot be transcribed, which is then skipped. By default the
             error is raised.
     """
-    model, vocabulary = load_for_decoding(model_folder, beam)
+    model, vocabulary = load_for_decoding(model_folder, beam, device)
     for path in paths:
         try:
             output = _recognize(model, path)
         except AudioError as error:
-            if on_fault is None:
+            if on_error is None:
                 raise
-            on_fault(error)
+            on_error(error)
             continue
         [(language, text)] = best_texts(output, vocabulary, beam)
         yield FileTranscript(str(path), language, text)
 
 
-def load_for_decoding(model_folder: PathLike, beam: BeamSearch | None) -> tuple[Recognizer, Vocabulary]:
-    """Loads a model to the GPU, if there is one, and checks that a beam search has its vocabulary."""
+def load_for_decoding(
+    model_folder: PathLike, beam: BeamSearch | None, device: str = "auto"
+) -> tuple[Recognizer, Vocabulary]:
+    """Loads a model to a device, and checks that a beam search has its vocabulary."""
+    chosen = select_device(device)
     model, vocabulary = load(model_folder)
     if beam is not None and beam.vocabulary != vocabulary:
         raise ValueError(
             f"`beam` has other labels, {beam.vocabulary!r}, than the model, {vocabulary!r}. Create it with "
             f"`Vocabulary.load` from {model_folder}/vocab.json."
         )
-    return model.to("cuda" if torch.cuda.is_available() else "cpu"), vocabulary
+    return model.to(chosen), vocabulary
 
 
 def _recognize(model: Recognizer, path: PathLike) -> RecognizerOutput:

@@ -177,7 +177,7 @@ def train_loader(
     group_key: str,
     *,
     batch_duration: Seconds = 50.0,
-    balance: float = 0.0,
+    exponent: float = 0.0,
     seed: int = 0,
     duration_key: str = "duration",
     **loader_kwargs: Any,
@@ -191,7 +191,7 @@ def train_loader(
         dataset: the training data, with group and duration in its annotation, so that no audio is read.
         loss: its groups are those of the dataset.
         group_key, duration_key: keys of the annotation for the group name and the seconds of an utterance.
-        batch_duration, balance, seed: as for `ctcdro.LengthMatchedBatchSampler`.
+        batch_duration, exponent, seed: as for `ctcdro.LengthMatchedBatchSampler`.
         **loader_kwargs: options of `torch.utils.data.DataLoader`, such as `num_workers`, except those that would change
             the batches.
     """
@@ -204,7 +204,7 @@ def train_loader(
         )
     durations = _column(dataset, "duration_key", duration_key)
     groups = [number_of[name] for name in _column(dataset, "group_key", group_key)]
-    sampler = LengthMatchedBatchSampler(durations, groups, batch_duration, balance, seed, group_names=list(number_of))
+    sampler = LengthMatchedBatchSampler(durations, groups, batch_duration, exponent, seed, group_names=list(number_of))
     warn_of_clipping(brain, len(names), limit="max_grad_norm", batches_per_step="grad_accumulation_factor")
     loader = PlannedDataLoader(dataset, batch_sampler=sampler, **{"collate_fn": PaddedBatch, **loader_kwargs})
     brain.train_sampler = sampler

@@ -31,14 +31,14 @@ def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
     encoder = model.encoder
     check_vocabulary(model, vocabulary)
     if not is_empty(folder):
-        raise ValueError(f"`folder`: {folder} is not empty. Choose another name.")
+        raise ValueError(f"{folder} is not empty. Choose another --out (`folder` in Python).")
     ctc_class = FAMILIES[encoder.family].ctc_class if isinstance(encoder, PretrainedEncoder) else None
     if not isinstance(encoder, PretrainedEncoder) or ctc_class is None or not isinstance(model.head, LinearHead):
         supported = ", ".join(name for name, family in FAMILIES.items() if family.ctc_class)
         raise ValueError(
-            f"`model`: `transformers` has no CTC model with the encoder {model.settings.encoder} and the head "
-            f"{model.settings.head}, only with {supported} and the head linear. Use `Recognizer.save` and "
-            "`ctcdro.models.recognizer.load`."
+            f"Cannot export: transformers has no CTC model with the encoder {model.settings.encoder} and the head "
+            f"{model.settings.head}, only with {supported} and the head linear. Use the run folder as it is, with "
+            "`ctcdro transcribe` or `ctcdro.models.recognizer.load`."
         )
     with extra("train", "Exporting a recognizer"):
         import transformers

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from ..runtime.progress import Track, untracked
 from ..speech.audio import MIN_DURATION, SAMPLE_RATE, AudioError
-from ..speech.dataset import AudioReader, SpeechDataset, TextArray
+from ..speech.dataset import AudioReader, OnBadAudio, SpeechDataset, TextArray
 from ..speech.loader import load_batches
 from ..speech.manifest import Manifest
 from ..speech.utterance import Utterance
@@ -71,7 +71,7 @@ class FeatureCache:
         self,
         manifest: Manifest,
         *,
-        skip_faults: bool = False,
+        on_bad_audio: OnBadAudio = "fail",
         num_workers: int = 0,
         rank: int = 0,
         num_ranks: int = 1,
@@ -84,7 +84,7 @@ class FeatureCache:
         if not missing:
             return
         reader = _audio_reader(self._recognizer, manifest)
-        dataset = SpeechDataset(manifest, on_fault="skip" if skip_faults else "stop", reader=reader)
+        dataset = SpeechDataset(manifest, on_bad_audio=on_bad_audio, reader=reader)
         device = next(self._recognizer.parameters()).device
         batches = load_batches(dataset, [[index] for index in missing], num_workers)
         with torch.inference_mode():

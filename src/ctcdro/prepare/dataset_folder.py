@@ -96,7 +96,7 @@ def refuse_other_dataset(out: PathLike, about: Mapping[str, Any], overwrite: boo
     if differences:
         raise ValueError(
             f"{manifests[0]} already exists, and was made with other options ({'; '.join(differences)}). Choose "
-            f"another folder, or replace it with --overwrite."
+            f"another --out, or replace it with --overwrite."
         )
 
 

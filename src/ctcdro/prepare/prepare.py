@@ -1,7 +1,7 @@
 """`prepare`: corpus entries -> a dataset folder, the same for all readers.
 
 A reader yields a `CorpusEntry` per utterance, and `Dropped` for a line that it cannot read. `prepare` reads the headers
-of the audio without decoding it, applies a text profile and a duration limit, and writes the folder described in
+of the audio without decoding it, normalizes the text, applies a duration limit, and writes the folder described in
 `dataset_folder.py`. Utterances keep the order of the corpus and are written as they are read, so a corpus may have any
 size: memory holds the ids, and two numbers per utterance.
 """
@@ -56,7 +56,7 @@ def prepare(
     entries: Iterable[CorpusEntry | Dropped],
     out: PathLike,
     about: Mapping[str, Any],
-    profile: str = "clean",
+    text_norm: str = "clean",
     max_duration: Mapping[str, float] | None = None,
     strict: bool = False,
     overwrite: bool = False,
@@ -68,7 +68,7 @@ def prepare(
     Args:
         out: the folder to write; it may hold a dataset made with the same `about`, or any with `overwrite`.
         about: reader and options, which are written to `dataset.json`.
-        profile: text profile, see `ctcdro.speech.normalization`.
+        text_norm: text normalization: `clean`, `paper` or `none`, see `ctcdro.speech.normalization`.
         max_duration: seconds, by split; longer utterances are dropped. Other splits have no limit.
         strict: whether to stop at the first problem, instead of dropping the entry. A long utterance is no problem.
         overwrite: whether to replace a dataset that was made with other options.
@@ -78,7 +78,7 @@ def prepare(
         ValueError: if an id has white space, if there are no training data, if another process is writing to `out`, or,
             with `strict`, at the first problem.
     """
-    about = {**about, "profile": profile}
+    about = {**about, "text_norm": text_norm}
     length_of = lru_cache(MAX_LENGTHS_KEPT)(_read_length)
     seen: set[str] = set()
 
@@ -89,7 +89,7 @@ def prepare(
         refuse_other_dataset(folder, about, overwrite)
         with replace_dataset(folder, about) as writer:
             for entry, length in track(map_in_threads(measure, entries, num_threads), "reading audio headers"):
-                result = _accept_or_drop(entry, length, profile, max_duration or {}, seen)
+                result = _accept_or_drop(entry, length, text_norm, max_duration or {}, seen)
                 if isinstance(result, Utterance):
                     writer.add(entry.split, result)
                 elif strict and result.reason not in EXPECTED_REASONS:
@@ -110,7 +110,7 @@ def _read_length(path: str) -> Length:
 
 
 def _accept_or_drop(
-    entry: CorpusEntry | Dropped, length: Length, profile: str, max_duration: Mapping[str, float], seen: set[str]
+    entry: CorpusEntry | Dropped, length: Length, text_norm: str, max_duration: Mapping[str, float], seen: set[str]
 ) -> Utterance | Dropped:
     if isinstance(entry, Dropped):
         return entry
@@ -123,10 +123,10 @@ def _accept_or_drop(
         return drop("duplicate id", f"{entry.id:.60} occurs twice in {entry.split}")
     if not can_be_language(entry.lang):
         return drop("unusable language", f"codes must have no spaces or brackets; got {entry.lang!r:.60}")
-    text = normalize(entry.text, profile)
+    text = normalize(entry.text, text_norm)
     if not text:
         is_blank = not entry.text.strip()
-        detail = "no text" if is_blank else f"nothing is left of {entry.text!r:.60} with profile {profile!r}"
+        detail = "no text" if is_blank else f"nothing is left of {entry.text!r:.60} with --text-norm {text_norm}"
         return drop("empty transcript", detail)
     if isinstance(length, AudioError):
         return drop("unreadable audio" if os.path.exists(entry.audio) else "missing audio", str(length))

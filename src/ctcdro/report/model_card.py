@@ -49,9 +49,9 @@ def _header(vocabulary: Vocabulary) -> str:
 def _training_table(config: Config, folder: RunFolder) -> Table:
     about = read_about(folder)
     method, versions = METHODS[config.objective.name], about.get("versions")
-    batches = config.batches
-    is_length_matched = batches.sampler == "length-matched"
-    size = f"{batches.batch_duration:g} s" if is_length_matched else f"{batches.batch_size} utterances"
+    sampling = config.sampling
+    is_length_matched = sampling.sampler == "length-matched"
+    size = f"{sampling.batch_duration:g} s" if is_length_matched else f"{sampling.batch_size} utterances"
     tuned = {name.replace("_", " "): f"{getattr(config.objective, name):g}" for name in method.tuned}
     rows = {
         "dataset": config.dataset.name,
@@ -59,7 +59,7 @@ def _training_table(config: Config, folder: RunFolder) -> Table:
         "head": config.model.head,
         "objective": method.title,
         **tuned,
-        "batches": f"{batches.sampler}, {size}",
+        "batches": f"{sampling.sampler}, {size}",
         "learning rate": f"{config.optimizer.learning_rate:g}",
         "steps": about.get("steps"),
         "seed": config.seed,

@@ -27,9 +27,10 @@ from .read_runs import RunResult
 # Settings of how a run is executed, which do not change its results.
 _WITHOUT_EFFECT = (
     "seed",
-    "batches.num_workers",
+    "data.num_workers",
+    "model.feature_cache_dir",
     "training.trackers",
-    "training.checkpoint_every",
+    "training.checkpoint_every_steps",
     "training.keep_checkpoints",
 )
 
@@ -158,8 +159,8 @@ def flat_config(run: RunResult) -> dict[str, Any]:
     values = dict(by_key(run.config.model_dump(mode="json")))
     tuned = {name for method in METHODS.values() for name in method.tuned}  # others have their defaults if unused
     values |= {f"objective.{name}": None for name in tuned - run.config.objective.settings.keys()}
-    if run.config.batches.sampler == "length-matched":
-        values["batches.batch_size"] = None
+    sampler = run.config.sampling
+    values |= {f"sampling.{key}": None for key in type(sampler).model_fields if key not in sampler.used_keys}
     return values
 
 
@@ -233,7 +234,7 @@ def _select_baselines(methods: Sequence[MethodRuns], wanted: str | None) -> list
     if not selected:
         names = ", ".join(run.name for method in methods for run in method.runs)
         raise ValueError(
-            f"`baseline` must be one of the runs ({names}), or the objective of one of them "
+            f"--baseline must be one of the runs ({names}), or the objective of one of them "
             f"({', '.join(sorted({method.objective for method in methods}))}); got {wanted!r}."
         )
     return selected

@@ -2,7 +2,7 @@
 
 config.yaml                 complete configuration, with all defaults
 run.json                    versions, commit, seed, machine, training time
-log.jsonl                   one line per step or epoch: losses, learning rate, throughput
+log.jsonl                   one line per step or validation: losses, learning rate, throughput
 group_weights.jsonl         one line per step: weight and mean loss of each group
 vocab.json                  labels
 checkpoints/                state for a restart
@@ -17,11 +17,10 @@ import platform
 import subprocess
 import sys
 import time
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..runtime.environment import installed_versions
 from ..storage.atomic import atomic_write
 from ..storage.json_files import json_line, read_json, read_log
 from ..storage.paths import PathLike
@@ -101,17 +100,13 @@ def forget_after(path: Path, step: int) -> None:
 
 def about_this_run(seed: int, num_processes: int) -> dict[str, Any]:
     """What is needed to repeat the run: versions, commit, machine."""
-    versions = {}
-    for name in PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seed": seed,
         "num_processes": num_processes,
         "command": sys.argv,
         "python": platform.python_version(),
-        "versions": versions,
+        "versions": installed_versions(PACKAGES),
         "commit": _commit(),
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
     }

@@ -1,19 +1,24 @@
-"""YAML files and `--set` overrides -> validated sections; errors name the file and the path of the key."""
+"""YAML files and `--set` overrides -> validated sections; errors name the file and the path of the key.
+
+Relative paths in a file are relative to its folder, and those of `--set` to the working directory. Validated sections
+have absolute paths.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, Self, TypeAlias, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, create_model, model_validator
 
 from ..storage.atomic import atomic_write
 from ..storage.json_files import parse_json
 from ..storage.paths import PathLike
+from .config_errors import describe
 
 MAX_CHARACTERS = 1_000_000
 
@@ -23,10 +28,43 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
+    def problems(self) -> Iterator[str]:
+        """Combinations that do not work, as "key: what is wrong and what to do", with keys relative to the section."""
+        return iter(())
+
+    @model_validator(mode="after")
+    def _reject_problems(self) -> Self:
+        if problems := list(self.problems()):
+            raise ValueError("\n".join(problems))
+        return self
+
+    def to_yaml(self) -> str:
+        """All keys, including defaults."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
     def write(self, path: PathLike) -> None:
         """Writes all keys, including defaults."""
         with atomic_write(path) as file:
-            yaml.safe_dump(self.model_dump(mode="json"), file, sort_keys=False, allow_unicode=True)
+            file.write(self.to_yaml())
+
+
+# Keys with paths, in any section.
+FOLDER_KEYS, MODEL_KEYS = ("dataset", "feature_cache_dir"), ("encoder",)
+
+
+def _absolute(path: PathLike, folder: PathLike = "") -> str:
+    absolute = Path.cwd() / folder / os.path.expanduser(path)
+    needs_resolving = ".." in absolute.parts and "\0" not in str(absolute)
+    return str(absolute.resolve() if needs_resolving else absolute)
+
+
+def _absolute_if_folder(name: str, folder: PathLike = "") -> str:
+    path = _absolute(name, folder)
+    return path if name != "mel-small" and os.path.isdir(path) else name
+
+
+FolderPath: TypeAlias = Annotated[Path, AfterValidator(lambda path: Path(_absolute(path)))]
+ModelName: TypeAlias = Annotated[str, AfterValidator(lambda name: _absolute_if_folder(name))]
 
 
 AnySection = TypeVar("AnySection", bound=Section)
@@ -40,14 +78,39 @@ def add_fields(**fields: Any) -> Callable[[type[AnySection]], type[AnySection]]:
 
 
 def read_values(path: PathLike) -> dict[str, Any]:
-    """Keys and values of a YAML file, not validated yet."""
+    """Keys and values of a YAML file, not validated yet; paths are absolute."""
     try:
-        values = _parse_yaml(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not a text file in UTF-8: {error}") from error
+    return _resolve_paths(parse_values(text, str(path)), Path(path).parent)
+
+
+def parse_values(text: str, source: str) -> dict[str, Any]:
+    """Keys and values of a YAML text, not validated yet."""
+    try:
+        values = _parse_yaml(text)
     except ValueError as error:
-        raise ValueError(f"{path}: not a YAML file: {' '.join(str(error).split())}") from error
+        raise ValueError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path}: expected keys and values such as `dataset: folder`; got {values!r:.60}.")
+        raise ValueError(f"{source}: expected keys and values such as `dataset: folder`; got {values!r:.60}.")
     return values
+
+
+def _resolve_paths(values: Any, folder: Path) -> Any:
+    """Makes paths absolute that are relative to `folder`; keys may be nested or dotted."""
+    if not isinstance(values, dict):
+        return values
+    resolved = {}
+    for key, value in values.items():
+        name = str(key).split(".")[-1]
+        if isinstance(value, str) and name in FOLDER_KEYS:
+            resolved[key] = _absolute(value, folder)
+        elif isinstance(value, str) and name in MODEL_KEYS:
+            resolved[key] = _absolute_if_folder(value, folder)
+        else:
+            resolved[key] = _resolve_paths(value, folder)
+    return resolved
 
 
 def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Iterable[str], source: str) -> AnySection:
@@ -61,8 +124,7 @@ def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Ite
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        faults = [f"{source}: {_fault(fault, kind)}" for fault in error.errors(include_url=False)]
-        raise ValueError("\n".join(faults)) from error
+        raise ValueError("\n".join(f"{source}: {problem}" for problem in describe(error, kind))) from error
 
 
 def _parse_yaml(text: str) -> Any:
@@ -101,7 +163,7 @@ def refuse_changes(folder: Path, there: Section, here: Section) -> None:
     before, now = (dict(by_key(one.model_dump(mode="json"))) for one in (there, here))
     changed = [key for key in before | now if before.get(key) != now.get(key)]
     if changed:
-        changes = "; ".join(f"{key} was {before.get(key)}, now it is {now.get(key)}" for key in changed)
+        changes = "; ".join(f"{key}: {before.get(key)} → {now.get(key)}" for key in changed)
         raise ValueError(
             f"Cannot resume {folder}: the configuration changed ({changes}). Restore it, or choose another --out."
         )
@@ -115,7 +177,7 @@ def set_key(values: dict[str, Any], key: str, value: Any, source: str) -> None:
             values[section] = {}
         values = values[section]
         if not isinstance(values, dict):
-            raise ValueError(f"{source}: {section:.60} is a value and has no keys")
+            raise ValueError(f"{source}: `{section:.60}` is not a section.")
     values[name] = value
 
 
@@ -129,33 +191,3 @@ def _override(values: dict[str, Any], override: str) -> None:
     except ValueError as error:
         raise ValueError(f"{source}: not a value: {' '.join(str(error).split())}") from error
     set_key(values, key, value, source)
-
-
-def _fault(fault: Any, kind: type[Section]) -> str:
-    path: Sequence[Any] = fault["loc"]
-    key = f"{'.'.join(map(str, path)):.200}"
-    if fault["type"] == "extra_forbidden":
-        keys = _keys(path[:-1], kind)
-        similar = get_close_matches(str(path[-1]), keys, n=1)
-        hint = f"did you mean {similar[0]}? " if similar else ""
-        return f"{key}: unknown key; {hint}The keys are {', '.join(keys)}."
-    if fault["type"] == "missing":
-        return f"{key}: missing."
-    message = fault["msg"].removeprefix("Value error, ")
-    shown = "" if fault["type"] == "value_error" else f"; got {fault['input']!r:.60}"
-    return f"{key + ': ' if key else ''}{message[:1].lower()}{message[1:]}{shown}."
-
-
-def _keys(path: Sequence[Any], kind: type[Section]) -> list[str]:
-    section: Any = kind
-    for name in path:
-        if isinstance(name, str):  # and not a place in a list
-            section = _section_in(section.model_fields[name].annotation)
-    return list(section.model_fields)
-
-
-def _section_in(annotation: Any) -> Any:
-    """The section in an annotation such as `LoraConfig | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return annotation
-    return next(filter(None, map(_section_in, get_args(annotation))), None)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 WORKER_GONE = (
     "A process that reads audio has died; the system may have killed it to free memory. Files that were written are "
-    "intact. Run the same command again, with fewer workers (batches.num_workers, --num-workers) if memory is short."
+    "intact. Run the same command again, with fewer workers (data.num_workers, --workers) if memory is short."
 )
 
 RANK_GONE = (

@@ -36,7 +36,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
     """Batches of one group each, whose total durations all lie near `batch_duration` (section 3.1 of the paper).
 
     Each group has an endless stream of passes over its utterances, packed differently in every pass, and an epoch is
-    the next stretch of all streams. Groups take turns: with `balance=0` every round of as many batches as there are
+    the next stretch of all streams. Groups take turns: with `exponent=0` every round of as many batches as there are
     groups has each group once, in random order, so that CTC-DRO can update its weights every round. With other shares,
     the batches of a group are spread evenly. The authors' sampler packs once for all epochs, first-fit decreasing, and
     does not order groups.
@@ -45,7 +45,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         durations: (n,) seconds of each utterance.
         groups: (n,) group number of each utterance, from 0 to the number of groups - 1, none of them empty.
         batch_duration: seconds of speech in a batch, summed over its utterances.
-        balance: exponent of a group's share of the batches. 0 gives every group the same share; 1 gives shares in
+        exponent: exponent of a group's share of the batches. 0 gives every group the same share; 1 gives shares in
             proportion to the audio, and every utterance comes exactly once per epoch; between them lies the usual
             temperature sampling.
         rank, world_size: by default those of `torch.distributed`.
@@ -53,7 +53,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
 
     An epoch has as many batches as one pass over all the audio needs, rounded to equal shares. An utterance longer than
     `batch_duration` forms its own batch. A group with less audio than one batch is repeated, or stays short with
-    `balance=1`. Both are logged as warnings.
+    `exponent=1`. Both are logged as warnings.
 
     Example:
         >>> sampler = LengthMatchedBatchSampler([4, 6, 5, 5, 2, 3, 3, 2], [0, 0, 0, 0, 1, 1, 1, 1], batch_duration=10)
@@ -66,7 +66,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         durations: Numbers,
         groups: Numbers,
         batch_duration: Seconds = 50.0,
-        balance: float = 0.0,
+        exponent: float = 0.0,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
@@ -82,27 +82,27 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         self.group_names = None if group_names is None else list(group_names)
         if not (is_number(batch_duration) and 0 < batch_duration < np.inf):
             raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
-        if not (is_number(balance) and 0 <= balance <= 1):
-            raise ValueError(f"`balance` must be from 0 (equal shares) to 1 (shares as the audio); got {balance!r}.")
-        options = {"batch_duration": float(batch_duration), "balance": float(balance), "seed": seed}
+        if not (is_number(exponent) and 0 <= exponent <= 1):
+            raise ValueError(f"`exponent` must be from 0 (equal shares) to 1 (shares as the audio); got {exponent!r}.")
+        options = {"batch_duration": float(batch_duration), "exponent": float(exponent), "seed": seed}
         super().__init__((self.durations, self.groups), options, rank, world_size)
         self.batch_duration = float(batch_duration)
-        self._set_up_groups(balance)
+        self._set_up_groups(exponent)
 
-    def _set_up_groups(self, balance: float) -> None:
+    def _set_up_groups(self, exponent: float) -> None:
         by_group = np.argsort(self.groups, kind="stable")
         members = np.split(by_group, np.cumsum(np.bincount(self.groups))[:-1])
         audio = np.array([self.durations[indices].sum() for indices in members])
-        if balance < 1 and audio.min() * MAX_REPEATS < self.batch_duration:
+        if exponent < 1 and audio.min() * MAX_REPEATS < self.batch_duration:
             raise ValueError(
                 f"`groups`: {self._name(audio.argmin())} has {audio.min():g} s of audio, and would be repeated over "
                 f"{MAX_REPEATS:,} times in a batch of {self.batch_duration:g} s. Remove it, or lower `batch_duration`."
             )
-        copies = [1 if balance == 1 else _num_copies(seconds, self.batch_duration) for seconds in audio]
+        copies = [1 if exponent == 1 else _num_copies(seconds, self.batch_duration) for seconds in audio]
         self._members = [np.tile(indices, num) for indices, num in zip(members, copies, strict=True)]
         self._packers = [Packer(self.durations[indices], self.batch_duration) for indices in self._members]
         batches_per_pass = np.array([packer.num_batches for packer in self._packers]) / copies
-        shares = batches_per_pass**balance
+        shares = batches_per_pass**exponent
         self._num_batches_of = np.maximum(1, np.rint(batches_per_pass.sum() * shares / shares.sum())).astype(int)
         self._warn_of_misfits(audio)
 
@@ -149,7 +149,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
             smallest = too_small[audio[too_small].argsort(kind="stable")][:MAX_NAMED]
             listed = [f"{self._name(group)} ({audio[group]:g} s)" for group in smallest]
             listed += [f"{len(too_small) - MAX_NAMED:,} more"] if len(too_small) > MAX_NAMED else []
-            treatment = "stay short" if self._options["balance"] == 1 else "are repeated within it"
+            treatment = "stay short" if self._options["exponent"] == 1 else "are repeated within it"
             logger.warning(
                 f"Groups with less audio than one batch of {self.batch_duration:g} s, which {treatment}: "
                 f"{', '.join(listed)}.{_ASK_UNITS if 2 * len(too_small) > len(audio) else ''}"

@@ -11,7 +11,7 @@ import math
 import os
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -180,10 +180,14 @@ class Scores:
         ranked = self._from_worst(name)
         return next((item for item in ranked if item[1] == ranked[-1][1]), None)
 
-    def worst_label(self, name: str = "cer") -> str:
-        """The languages that share the worst rate, for tables; their number if there are more than three."""
+    def worst_label(self, name: str = "cer", show: Callable[[str], str] = str) -> str:
+        """The languages that share the worst rate, for tables; their number if there are more than three.
+
+        Args:
+            show: text for a language, such as `language_name`; by default its code.
+        """
         ranked = self._from_worst(name)
-        languages = [language for language, rate in ranked if rate == ranked[0][1]]
+        languages = [show(language) for language, rate in ranked if rate == ranked[0][1]]
         return ", ".join(languages) if len(languages) <= 3 else f"{len(languages)} languages tied"
 
     @property

@@ -85,7 +85,7 @@ def read_references(path: PathLike, lang: str | None = None) -> list[Transcript]
         if transcript.lang is None:
             raise ValueError(
                 f"{transcript.where}: the reference has no language. Add `lang`, put a token such as [ces] before the "
-                "text, or specify one language for all with --lang (`lang` in Python)."
+                "text, or pass one language for all with --language (`lang` in Python)."
             )
     return transcripts
 
@@ -113,7 +113,10 @@ def match(
         raise ValueError(f"{_first_id(unknown)} has no reference.")
     missing = [reference for reference in references if reference.id not in by_id]
     if missing and not missing_as_empty:
-        raise ValueError(f"{_first_id(missing)} has no hypothesis. Use --missing-as-empty to count it as empty.")
+        raise ValueError(
+            f"{_first_id(missing)} has no hypothesis. To count it as empty, pass --on-missing empty "
+            "(`missing_as_empty=True` in Python)."
+        )
     predictions = []
     for reference in references:
         assert reference.lang is not None

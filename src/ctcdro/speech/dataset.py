@@ -20,7 +20,7 @@ from .batch import LoadedUtterance, Skipped
 from .manifest import Manifest
 from .vocabulary import Vocabulary
 
-OnFault: TypeAlias = Literal["stop", "skip"]
+OnBadAudio: TypeAlias = Literal["fail", "skip"]
 
 InputReader: TypeAlias = Callable[[int], npt.NDArray[np.float32]]
 """Index of an utterance -> its inputs, one row per sample or frame. Raises `AudioError`."""
@@ -38,7 +38,7 @@ def check_audio_exists(manifests: Iterable[Manifest]) -> None:
         where, path = missing[0]
         raise AudioError(
             f"{where}: {path}: no such file; the audio of {len(missing):,} utterances is missing. List them with "
-            "`ctcdro check --headers-only`, or skip them with batches.on_fault: skip."
+            "`ctcdro check --headers-only`, or skip them with data.on_bad_audio: skip."
         )
 
 
@@ -90,7 +90,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
         vocabulary: encodes texts as labels; None for no labels.
         group_numbers: (n,) group of each utterance; by default the position of its language in the vocabulary, which
             is the same in all splits.
-        on_fault: "stop" raises an `AudioError` if an utterance cannot be read, "skip" returns `Skipped`.
+        on_bad_audio: "fail" raises an `AudioError` if an utterance cannot be read, "skip" returns `Skipped`.
         reader: reads the inputs of an utterance; by default `AudioReader(manifest)`.
     """
 
@@ -100,11 +100,11 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
         vocabulary: Vocabulary | None = None,
         group_numbers: npt.ArrayLike | None = None,
         *,
-        on_fault: OnFault = "stop",
+        on_bad_audio: OnBadAudio = "fail",
         reader: InputReader | None = None,
     ) -> None:
-        if on_fault not in get_args(OnFault):
-            raise ValueError(f'`on_fault` must be "stop" or "skip"; got {on_fault!r}.')
+        if on_bad_audio not in get_args(OnBadAudio):
+            raise ValueError(f'`on_bad_audio` must be "fail" or "skip"; got {on_bad_audio!r}.')
         languages = sorted({utterance.lang for utterance in manifest})
         if vocabulary is not None and (missing := sorted(set(languages) - set(vocabulary.languages))):
             raise ValueError(
@@ -120,7 +120,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
                 f"`manifest.groups().numbers`; got shape {groups.shape} of {groups.dtype}."
             )
         self.vocabulary = vocabulary
-        self.on_fault = on_fault
+        self.on_bad_audio = on_bad_audio
         self._read = AudioReader(manifest) if reader is None else reader
         self._texts = TextArray(utterance.text if vocabulary is not None else "" for utterance in manifest)
         self._languages = languages
@@ -138,7 +138,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
             inputs = self._read(index)
         except AudioError as error:
             message = f"{self._where(index)}: {error}"
-            if self.on_fault == "skip":
+            if self.on_bad_audio == "skip":
                 return Skipped(message)
             raise AudioError(message) from error
         labels: list[int] = []

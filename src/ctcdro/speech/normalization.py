@@ -75,7 +75,7 @@ def none(text: str) -> str:
 PROFILES: dict[str, Callable[[str], str]] = {"clean": clean, "paper": paper, "none": none}
 
 
-def normalize(text: str, profile: str) -> str:
-    if profile not in PROFILES:
-        raise ValueError(f"`profile` must be one of {', '.join(sorted(PROFILES))}; got {profile!r}.")
-    return PROFILES[profile](text)
+def normalize(text: str, text_norm: str) -> str:
+    if text_norm not in PROFILES:
+        raise ValueError(f"`text_norm` must be one of {', '.join(sorted(PROFILES))}; got {text_norm!r}.")
+    return PROFILES[text_norm](text)

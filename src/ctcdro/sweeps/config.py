@@ -6,7 +6,7 @@ settings in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -15,9 +15,9 @@ from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
 with extra("sweep", "A sweep"):
-    from pydantic import Field, model_validator
+    from pydantic import Field
 
-    from ..runs.config import Config, MethodName, parse_config
+    from ..runs.config import SAMPLER_KEYS, Config, MethodName, join_words, parse_config
     from ..runs.parsing import Section, add_fields, by_key, parse_section, read_values, set_key
 
 BASELINE = "erm"
@@ -36,19 +36,36 @@ SET_BY_SWEEP = {
 }
 
 
-@add_fields(**{name: (float | None, Field(None, ge=setting.at_least)) for name, setting in TUNED.items()})
+def _needed_by(name: str) -> str:
+    return join_words([f"`{method.name}`" for method in METHODS.values() if name in method.tuned], "and")
+
+
+@add_fields(
+    **{
+        name: (
+            float | None,
+            Field(
+                None,
+                ge=setting.at_least,
+                description=f"Value of `objective.{name}`. Required for {_needed_by(name)}, and rejected for others.",
+            ),
+        )
+        for name, setting in TUNED.items()
+    }
+)
 class SweepSetting(Section):
-    """An objective with the values of its tuned settings."""
+    """A setting to train: an objective, with values for what has to be tuned."""
 
     objective: MethodName
+    """Name of the objective."""
 
-    @model_validator(mode="after")
-    def _check(self) -> SweepSetting:
+    def problems(self) -> Iterator[str]:
         tuned = METHODS[self.objective].tuned
         for key in AXES:
-            if (getattr(self, key) is not None) != (key in tuned):
-                raise ValueError(f"{self.objective} {'requires' if key in tuned else 'does not take'} `{key}`")
-        return self
+            if getattr(self, key) is None and key in tuned:
+                yield f"{key}: missing; {self.objective} requires it"
+            if getattr(self, key) is not None and key not in tuned:
+                yield f"{key}: {self.objective} does not take it; remove it"
 
     @property
     def values(self) -> dict[str, float]:
@@ -65,39 +82,47 @@ class SweepSetting(Section):
     **{
         AXES[name]: (
             tuple[Annotated[float, Field(gt=0)], ...],
-            Field(PAPER_VALUES.get(name, (setting.default,)), description=f"Values to try. {setting.description}"),
+            Field(
+                PAPER_VALUES.get(name, (setting.default,)),
+                description=f"Values of `objective.{name}` to try with {_needed_by(name)}.",
+            ),
         )
         for name, setting in TUNED.items()
     }
 )
 class SweepConfig(Section):
-    """A sweep."""
+    """The configuration of a sweep."""
 
     run: Config
-    """Configuration of a run, as for `ctcdro train`. The sweep replaces its seed, and the name, step size and smoothing
-    of its objective."""
+    """Configuration of a run, with the keys of a file for `ctcdro train`. The sweep sets its seed, and the name, step
+    size and smoothing of its objective."""
     objectives: tuple[MethodName, ...] = ("erm", "group-dro", "ctc-dro")
-    """Objectives to compare, each with all values of the settings that it takes. `erm` is the baseline."""
-    settings: tuple[SweepSetting, ...] | None = None
-    """Explicit list of settings, instead of all combinations of objectives and values."""
+    """Objectives to compare, each with all combinations of `step_sizes` and `smoothings` that it takes. `erm` is the
+    baseline."""
+    settings: tuple[SweepSetting, ...] | None = Field(
+        None, examples=[[{"objective": "erm"}, {"objective": "ctc-dro", "step_size": 1e-3, "smoothing": 0.5}]]
+    )
+    """Explicit list of settings to train. null: all combinations of objectives and values."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
-    """Seeds with which every setting is trained. Settings are compared by their means over seeds."""
+    """Seeds with which every setting is trained. Settings are selected by their means over seeds."""
     overrides: dict[MethodName, dict[str, Any]] = Field(default_factory=dict)
-    """Keys of `run` that differ for the runs of one objective, e.g. {group-dro: {batches.sampler: group-uniform}}."""
-    profile: Literal["plain", "ml-superb2", "paper"] = "plain"
-    """Scoring profile."""
+    """Keys of `run` that differ for one objective, such as `group-dro: {sampling.sampler: group-uniform}`."""
+    scoring: Literal["plain", "ml-superb2", "paper"] = "plain"
+    """Scoring rules. `plain`: all edits of a language divided by all its characters. `ml-superb2`: those of the
+    ML-SUPERB 2.0 challenge. `paper`: those of the authors' scripts."""
 
-    @model_validator(mode="after")
-    def _check(self) -> SweepConfig:
+    def problems(self) -> Iterator[str]:
         for key in ("objectives", *AXES.values(), "settings", "seeds"):
             values = getattr(self, key)
             if values is not None and not values:
-                raise ValueError(f"`{key}` must have at least one value")
+                yield f"{key}: must not be empty"
             if values is not None and len(set(values)) < len(values):
-                raise ValueError(f"`{key}` contains a value twice")
+                yield f"{key}: contains a duplicate; remove it"
         for objective in self.overrides:
-            self._run(objective)  # reports errors also for objectives that are not tried
-        return self
+            try:
+                self._run(objective)  # also for objectives that are not tried
+            except ValueError as error:
+                yield from str(error).splitlines()
 
     def grid(self) -> list[SweepSetting]:
         """All settings, the objectives in the order given."""
@@ -116,29 +141,34 @@ class SweepConfig(Section):
         return run.model_copy(update={"seed": seed, "objective": objective})
 
     def _run(self, objective: str) -> Config:
-        """The run of an objective, with its overrides and without the settings that it does not take."""
+        """The run of an objective, with its overrides and without the settings that it or its sampler do not take."""
         source = f"overrides.{objective}"
         values = self.run.model_dump(mode="json")
         values["objective"]["name"] = objective
         for name in all_settings():
             if not METHODS[objective].takes(name):
                 del values["objective"][name]
-        for key, value in by_key(self.overrides.get(objective, {})):
+        given = dict(by_key(self.overrides.get(objective, {})))
+        sampler = str(given.get("sampling.sampler", self.run.sampling.sampler))
+        used = ("sampler", *SAMPLER_KEYS.get(sampler, ()))
+        values["sampling"] = {key: value for key, value in values["sampling"].items() if key in used}
+        for key, value in given.items():
             if key in SET_BY_SWEEP:
-                raise ValueError(f"{source}.{key}: the sweep sets this key; use `{SET_BY_SWEEP[key]}`")
+                raise ValueError(f"{source}: {key}: set by the sweep; use `{SET_BY_SWEEP[key]}` instead.")
             set_key(values, key, value, source)
-        try:
-            return parse_config(values, source=source)
-        except ValueError as error:
-            raise ValueError(str(error).removesuffix(".")) from error  # the caller adds a period
+        return parse_config(values, source=source)
 
 
 def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
-    """Reads the YAML file of a sweep, or of a run; `overrides` change it, such as "run.training.epochs=2"."""
+    """Reads the YAML file of a sweep, or of a run; `overrides` change it, such as "run.training.num_batches=400"."""
     return parse_sweep(read_values(path), overrides, source=str(path))
 
 
 def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> SweepConfig:
     """Creates a sweep from keys and values, as `read_sweep` does from a file."""
-    is_run = not set(values) & set(SweepConfig.model_fields)
-    return parse_section(SweepConfig, {"run": values} if is_run else values, overrides, source)
+    return parse_section(SweepConfig, values if is_sweep(values) else {"run": values}, overrides, source)
+
+
+def is_sweep(values: dict[str, Any]) -> bool:
+    """Whether values describe a sweep, not a run."""
+    return not set(values).isdisjoint(SweepConfig.model_fields)

@@ -77,18 +77,18 @@ class TrainAndScore:
         from ..decoding.evaluate import evaluate
         from ..training.loop import train
 
-        folder, batches = RunFolder(self.path), self.config.batches
+        folder, config = RunFolder(self.path), self.config
         if not folder.is_finished:
-            train(self.config, folder.path)
+            train(config, folder.path)
         for split in self.splits:
             if not self._is_scored(split):
                 evaluate(
                     folder.path,
                     split,
                     profile=self.profile,
-                    batch_duration=batches.batch_duration,
-                    num_workers=batches.num_workers,
-                    skip_faults=batches.on_fault == "skip",
+                    batch_duration=config.sampling.batch_duration,
+                    num_workers=config.data.num_workers,
+                    on_bad_audio=config.data.on_bad_audio,
                 )
 
     def is_done(self) -> bool:
@@ -125,7 +125,7 @@ def sweep(
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped, with their checkpoints.
     """
     options = options or JobOptions()
-    if config.run.training.precision == "bf16" and options.cluster == "local" and not options.gpu:
+    if config.run.training.precision == "bf16" and options.cluster == "local" and not options.local_gpus():
         bfloat16.require_cpu()  # once, instead of in every run
     with lock_folder(out) as path:
         remove_leftovers(path)
@@ -154,7 +154,7 @@ def _sweep(config: SweepConfig, folder: SweepFolder, options: JobOptions, callba
                 config.config(setting, seed),
                 folder.run(setting, seed).path,
                 ("dev", "test") if setting in tested else ("dev",),
-                config.profile,
+                config.scoring,
             )
             for setting in settings
             for seed in config.seeds
@@ -171,7 +171,7 @@ def _sweep(config: SweepConfig, folder: SweepFolder, options: JobOptions, callba
         return SweepResult(folder, [], failures)
     results = [average(setting, read_rows(setting, "dev")) for setting in settings]
     selected = select(results)
-    record = {"rule": RULE, "split": "dev", "profile": config.profile, "seeds": config.seeds}
+    record = {"rule": RULE, "split": "dev", "profile": config.scoring, "seeds": config.seeds}
     write_json(folder.selected, {**record, "settings": selection_record(results, selected)})
     chosen = [result.setting for result in selected]
     if failures := run_all(chosen, tested=chosen):

@@ -91,7 +91,10 @@ def publish_best_model(run: Run) -> None:
     """Makes the best model the model of the run, which finishes it."""
     if run.accelerator.is_main_process:
         if math.isinf(run.progress.best):
-            raise ValueError(f"{run.folder.path}: no epoch had a finite loss on the development set; see log.jsonl.")
+            raise ValueError(
+                f"{run.folder.path}: the loss on the development set was never finite, so there is no model to keep. "
+                "See log.jsonl; transcripts may be too long for the model's frame rate (`ctcdro check --frame-rate`)."
+            )
         record = read_about(run.folder)
         write_json(run.folder.run, record | {"seconds": round(run.progress.seconds, 1), "steps": run.progress.step})
         os.replace(run.folder.best, run.folder.model)

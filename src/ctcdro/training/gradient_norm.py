@@ -18,14 +18,14 @@ def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
     The limit is multiplied by the step's mean weight relative to equal weights, so that a batch of one group keeps its
     weight even where every step is clipped.
     """
-    limit = run.config.optimizer.clip_norm
+    limit = run.config.optimizer.max_grad_norm
     parameters = list(run.wrapped_model.parameters())
     total = torch.nn.utils.get_total_norm(parameter.grad for parameter in parameters if parameter.grad is not None)
     norm = float(total)
     if not math.isfinite(norm):
         raise FloatingPointError(
-            f"step {run.progress.step + 1}: the gradient is not finite ({norm}). The last checkpoint is intact. Start "
-            "another run with a lower optimizer.learning_rate or with training.precision fp32."
+            f"Step {run.progress.step + 1}: the norm of the gradient is {norm}. The last checkpoint is intact. Start "
+            "a new run with a lower optimizer.learning_rate, or with training.precision fp32."
         )
     if limit is not None:
         limit *= relative_weight(run.objective.weights.tolist(), seconds)

@@ -1,8 +1,8 @@
 """The training loop, on accelerate.
 
 A run that is killed at any moment and started again ends with the same model and the same group weights as one that was
-never interrupted, byte for byte, on a CPU and with the same number of threads. A step is `accumulate` batches, over all
-processes; checkpoints and validation come between steps.
+never interrupted, byte for byte, on a CPU and with the same number of threads. A step is
+`optimizer.batches_per_step` batches, over all processes; checkpoints and validation come between steps.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 
 from ..runs.folder import RunFolder
 from ..runtime import bfloat16
+from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..runtime.ranks import is_first_process
@@ -41,29 +42,36 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: Config, out: PathLike, callback: StepCallback = lambda record: None, track: Track = untracked
+    config: Config,
+    out: PathLike,
+    callback: StepCallback = lambda record: None,
+    track: Track = untracked,
+    device: str = "auto",
 ) -> RunFolder:
     """Trains a model; resumes an unfinished run.
 
     Args:
-        callback: receives the record of every step and epoch.
+        callback: receives the record of every step and validation.
         track: shows the progress of the work before the first step.
+        device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one. With several processes, each
+            has its own GPU.
 
     Raises:
-        ValueError: if `out` has a finished run or one of another configuration, or is in use; or if bfloat16 does not
-            work on this CPU.
+        ValueError: if `out` has a finished run or one of another configuration, or is in use; if there is no such
+            device; or if bfloat16 does not work on this CPU.
         FloatingPointError: if the gradient is not finite, before the step is taken.
-        AudioError: if audio cannot be read; with `batches.on_fault: skip`, if none can be read.
+        AudioError: if audio cannot be read; with `data.on_bad_audio: skip`, if none can be read.
         OSError: if another process of the run, or a worker that reads audio, died.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, once a checkpoint is written.
     """
-    if config.training.precision == "bf16" and not torch.cuda.is_available():
+    chosen = select_device(device)
+    if config.training.precision == "bf16" and chosen.type == "cpu":
         bfloat16.require_cpu()
     is_first = is_first_process()  # it holds the folder for all processes of the run
     with lock_folder(out) if is_first else nullcontext():
         if is_first:
             remove_leftovers(out)
-        run = set_up_run(config, RunFolder(out), track)
+        run = set_up_run(config, RunFolder(out), track, chosen)
         try:
             with explain_dead_processes():
                 run_steps(run, callback)
@@ -81,10 +89,10 @@ def run_steps(run: Run, callback: StepCallback) -> None:
             record = train_step(run)
             run.progress.seconds = time.monotonic() - started
             log_step(run, record, callback)
-            ends_epoch, stops = _ends_epoch(run), stop_signals.received(run.accelerator)
-            if ends_epoch:
+            is_due, stops = _validation_is_due(run), stop_signals.received(run.accelerator)
+            if is_due:
                 validate(run, callback)
-            if ends_epoch or stops or run.progress.step % (run.config.training.checkpoint_every or math.inf) == 0:
+            if is_due or stops or run.progress.step % (run.config.training.checkpoint_every_steps or math.inf) == 0:
                 save(run)
             if stops:
                 raise KeyboardInterrupt
@@ -95,7 +103,7 @@ def train_step(run: Run) -> dict[str, Any]:
     """Takes one optimizer step, and returns its record for the log."""
     _seed_step(run)
     totals = StepTotals(run)
-    num_batches = run.config.optimizer.accumulate // run.accelerator.num_processes
+    num_batches = run.config.optimizer.batches_per_step // run.accelerator.num_processes
     for number in range(num_batches):
         batch = _next_batch(run, totals.skipped).to(run.accelerator.device)
         # Gradients are exchanged once per step, with those of the last batch.
@@ -141,10 +149,11 @@ def _next_batch(run: Run, skipped: list[str]) -> Batch:
     )
 
 
-def _ends_epoch(run: Run) -> bool:
-    num_epochs = run.progress.step * run.config.optimizer.accumulate // run.config.training.batches_per_epoch
-    return num_epochs > run.progress.epoch or run.progress.step == num_steps(run.config)
+def _validation_is_due(run: Run) -> bool:
+    num_batches = run.progress.step * run.config.optimizer.batches_per_step
+    num_due = num_batches // run.config.training.validate_every_batches
+    return num_due > run.progress.num_validations or run.progress.step == num_steps(run.config)
 
 
 def _is_out_of_patience(run: Run) -> bool:
-    return run.progress.epochs_since_best >= (run.config.training.stop_after or math.inf)
+    return run.progress.validations_since_best >= (run.config.training.early_stopping_patience or math.inf)

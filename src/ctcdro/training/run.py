@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 @dataclass
 class Progress:
     step: int = 0
-    epoch: int = 0
+    num_validations: int = 0
     best: float = math.inf
-    epochs_since_best: int = 0
+    validations_since_best: int = 0
     seconds: float = 0.0
     """Training time, over all restarts."""
 

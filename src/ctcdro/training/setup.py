@@ -12,8 +12,10 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from ..objectives.methods import METHODS
 from ..runs.folder import RunFolder, about_this_run
+from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
+from ..runtime.ranks import is_distributed
 from ..sampling.base import PlannedBatchSampler
 from ..sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
 from ..speech.manifest import Groups, Manifest
@@ -37,9 +39,9 @@ with extra("train", "Training"):
     from .run import Run
 
 
-def set_up_run(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
+def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, device: torch.device | None = None) -> Run:
     """Creates all parts of a run, in their state before the first step; `track` shows the filling of the cache."""
-    accelerator = _start_accelerator(config, folder)
+    accelerator = _start_accelerator(config, folder, device or select_device())
     paths = [config.dataset / f"{split}.jsonl" for split in ("train", "dev")]
     train_data, dev = _read_manifests(paths, config)
     with accelerator.main_process_first():
@@ -47,15 +49,17 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked) -> R
     vocabulary = Vocabulary.of(
         (utterance.text for utterance in train_data), (utterance.lang for utterance in train_data)
     )
-    groups = train_data.groups(config.batches.group_by)
+    groups = train_data.groups(config.data.group_by)
     # The other keys of the section are the keyword arguments of `build`.
-    settings = config.model.model_dump(exclude={"encoder", "feature_cache"})
+    settings = config.model.model_dump(exclude={"encoder", "feature_cache_dir"})
     recognizer = build(config.model.encoder, len(vocabulary), **settings, seed=config.seed).to(accelerator.device)
     objective = METHODS[config.objective.name].create(
         len(groups.names), config.objective.settings, group_names=groups.names
     )
     cache = _fill_cache(config, recognizer, [train_data, dev], accelerator, track)
-    make_dataset = partial(speech_dataset, recognizer, cache, vocabulary=vocabulary, on_fault=config.batches.on_fault)
+    make_dataset = partial(
+        speech_dataset, recognizer, cache, vocabulary=vocabulary, on_bad_audio=config.data.on_bad_audio
+    )
     train_dataset = make_dataset(train_data, group_numbers=groups.numbers)
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
@@ -77,30 +81,32 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked) -> R
         objective=objective.to(accelerator.device),
         optimizer=optimizer,
         schedule=LambdaLR(optimizer, lambda step: learning_rate_factor(config.optimizer, step, num_steps(config))),
-        stream=BatchStream(train_dataset, _build_sampler(config, train_data, groups), config.batches.num_workers),
+        stream=BatchStream(train_dataset, _build_sampler(config, train_data, groups), config.data.num_workers),
     )
 
 
 def num_steps(config: Config) -> int:
-    return config.training.epochs * config.training.batches_per_epoch // config.optimizer.accumulate
+    return config.training.num_batches // config.optimizer.batches_per_step
 
 
 def learning_rate_factor(settings: OptimizerConfig, step: int, total: int) -> float:
     """The learning rate at a step, relative to the configured one."""
-    num_warmup = round(settings.warmup * total)
+    num_warmup = round(settings.warmup_fraction * total)
     if step < num_warmup:
         return (step + 1) / num_warmup
     done = (step - num_warmup) / max(1, total - num_warmup)
     factors = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}
-    return factors[settings.schedule]
+    return factors[settings.lr_schedule]
 
 
-def _start_accelerator(config: Config, folder: RunFolder) -> Accelerator:
-    # accelerate keeps the precision of the first run of a process for all later ones, and rejects another.
-    AcceleratorState._reset_state()
+def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) -> Accelerator:
+    # accelerate keeps precision and device of the first run of a process for all later ones, and rejects others.
+    AcceleratorState._reset_state(reset_partial_state=not is_distributed())
+    if device.index is not None:
+        torch.cuda.set_device(device)  # what accelerate uses in a single process
     accelerator = Accelerator(
         mixed_precision="bf16" if config.training.precision == "bf16" else "no",
-        cpu=not torch.cuda.is_available(),
+        cpu=device.type == "cpu",
         log_with=list(config.training.trackers) or None,
         project_dir=folder.tracking,
         # Buffers are constants. If evaluation exchanged them, too, a rank without a batch would wait forever.
@@ -110,10 +116,12 @@ def _start_accelerator(config: Config, folder: RunFolder) -> Accelerator:
         # Otherwise torch rearranges the gradients after the first step, and after the first step of a restart. With
         # three or more processes, it would then add them in another order.
         accelerator.ddp_handler.find_unused_parameters = True
-    if config.optimizer.accumulate % accelerator.num_processes:
+    if device.index is not None and accelerator.num_processes > 1:
+        raise ValueError(f"Device {device} is for one process; with several, use cuda: each process has its own GPU.")
+    if config.optimizer.batches_per_step % accelerator.num_processes:
         raise ValueError(
-            f"optimizer.accumulate must be a multiple of the number of processes, {accelerator.num_processes}; got "
-            f"{config.optimizer.accumulate}."
+            "optimizer.batches_per_step must be a multiple of the number of processes, "
+            f"{accelerator.num_processes}; got {config.optimizer.batches_per_step}."
         )
     return accelerator
 
@@ -121,9 +129,9 @@ def _start_accelerator(config: Config, folder: RunFolder) -> Accelerator:
 def _read_manifests(paths: list[Path], config: Config) -> list[Manifest]:
     for path in paths:
         if not path.is_file():
-            raise ValueError(f"dataset: {path} does not exist; create a dataset with `ctcdro prepare`.")
+            raise ValueError(f"{path} not found. Create the dataset with `ctcdro prepare`, or correct `dataset`.")
     manifests = [Manifest.read(path) for path in paths]
-    if config.batches.on_fault == "stop":
+    if config.data.on_bad_audio == "fail":
         check_audio_exists(manifests)
     return manifests
 
@@ -131,7 +139,7 @@ def _read_manifests(paths: list[Path], config: Config) -> list[Manifest]:
 def _claim_folder(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
     """Creates the folder, or checks that the run in it is this one and not finished."""
     if folder.is_finished:
-        raise ValueError(f"{folder.path} has a finished run; choose another --out, or remove it.")
+        raise ValueError(f"{folder.path} already contains a finished run. Choose another --out, or delete the folder.")
     if not has_checkpoints(folder.checkpoints):  # nothing is lost
         if accelerator.is_main_process:
             folder.path.mkdir(parents=True, exist_ok=True)
@@ -144,14 +152,14 @@ def _fill_cache(
     config: Config, recognizer: Recognizer, manifests: list[Manifest], accelerator: Accelerator, track: Track
 ) -> FeatureCache | None:
     """Computes the features of a frozen encoder, if they are to be cached."""
-    if config.model.feature_cache is None:
+    if config.model.feature_cache_dir is None:
         return None
-    cache = FeatureCache(config.model.feature_cache, recognizer)
+    cache = FeatureCache(config.model.feature_cache_dir, recognizer)
     for manifest in manifests:
         cache.fill(
             manifest,
-            skip_faults=config.batches.on_fault == "skip",
-            num_workers=config.batches.num_workers,
+            on_bad_audio=config.data.on_bad_audio,
+            num_workers=config.data.num_workers,
             rank=accelerator.process_index,
             num_ranks=accelerator.num_processes,
             track=track,
@@ -164,7 +172,7 @@ def _wrap(
     config: Config, recognizer: Recognizer, accelerator: Accelerator
 ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
     """The model and its optimizer, as wrapped for devices, precision and processes."""
-    module: torch.nn.Module = FeatureRecognizer(recognizer) if config.model.feature_cache else recognizer
+    module: torch.nn.Module = FeatureRecognizer(recognizer) if config.model.feature_cache_dir else recognizer
     compiled = torch.compile(module) if config.training.compile else module
     wrapped_model, optimizer = accelerator.prepare(compiled, build_optimizer(config, recognizer))
     if isinstance(wrapped_model, torch.nn.parallel.DistributedDataParallel):
@@ -174,7 +182,7 @@ def _wrap(
 
 def build_optimizer(config: Config, model: torch.nn.Module) -> torch.optim.Optimizer:
     settings = config.optimizer
-    optimizer = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
+    optimizer = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return optimizer(
         trained, lr=settings.learning_rate, betas=settings.betas, weight_decay=settings.weight_decay, fused=True
@@ -182,16 +190,16 @@ def build_optimizer(config: Config, model: torch.nn.Module) -> torch.optim.Optim
 
 
 def _build_sampler(config: Config, manifest: Manifest, groups: Groups) -> PlannedBatchSampler:
-    batches, seed = config.batches, config.seed
-    if batches.sampler == "similar-length":
-        return SimilarLengthBatchSampler(manifest.durations, batches.batch_size, seed=seed)
-    if batches.sampler == "group-uniform":
-        return GroupUniformBatchSampler(groups.numbers, batches.batch_size, seed=seed)
+    sampling, seed = config.sampling, config.seed
+    if sampling.sampler == "similar-length":
+        return SimilarLengthBatchSampler(manifest.durations, sampling.batch_size, seed=seed)
+    if sampling.sampler == "group-uniform":
+        return GroupUniformBatchSampler(groups.numbers, sampling.batch_size, seed=seed)
     return LengthMatchedBatchSampler(
         manifest.durations,
         groups.numbers,
-        batches.batch_duration,
-        balance=batches.balance,
+        sampling.batch_duration,
+        exponent=sampling.exponent,
         seed=seed,
         group_names=groups.names,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 StepCallback: TypeAlias = Callable[[dict[str, Any]], None]
-"""Receives the record of every step and epoch."""
+"""Receives the record of every step and validation."""
 
 
 class StepTotals:
@@ -37,7 +37,7 @@ class StepTotals:
 
     def over_all_processes(self) -> tuple[dict[str, Any], list[float]]:
         """Figures for the log, and (G,) seconds of audio. All processes must call it."""
-        skipped = gather(self.skipped) if self._run.config.batches.on_fault == "skip" else self.skipped
+        skipped = gather(self.skipped) if self._run.config.data.on_bad_audio == "skip" else self.skipped
         num_utterances, losses, seconds = self._run.accelerator.reduce(self._totals, "sum").tolist()
         by_group = zip(self._run.groups.names, losses, num_utterances, strict=True)
         record = {
@@ -57,7 +57,7 @@ def log_step(run: Run, record: dict[str, Any], callback: StepCallback) -> None:
     append_line(run.folder.group_weights, {"step": record["step"], **by_group})
     record["seconds"] = round(run.progress.seconds, 3)
     append_line(run.folder.log, record)
-    if record["step"] % run.config.training.track_every == 0:
+    if record["step"] % run.config.training.log_every_steps == 0:
         track_figures(run, record, by_group)
     callback({**record, **by_group})
 

@@ -1,4 +1,4 @@
-"""Validation at the end of an epoch: the development set is decoded and scored, and the best model is kept."""
+"""Validation: the development set is decoded and scored, and the best model is kept."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def validate(run: Run, callback: StepCallback) -> None:
     """Scores the development set, and saves the model if it is the best so far."""
     progress = run.progress
-    progress.epoch += 1
+    progress.num_validations += 1
     record = _scores(run)
-    value = record["dev_loss" if run.config.training.select == "dev-loss" else "worst_cer"]
+    value = record["dev_loss" if run.config.training.best_model_by == "dev-loss" else "worst_cer"]
     is_best = value < progress.best and not math.isnan(record["dev_loss"])
-    progress.epochs_since_best = 0 if is_best else progress.epochs_since_best + 1
+    progress.validations_since_best = 0 if is_best else progress.validations_since_best + 1
     if is_best:
         progress.best = value
     if run.accelerator.is_main_process:
@@ -34,22 +34,21 @@ def validate(run: Run, callback: StepCallback) -> None:
 
 
 def _scores(run: Run) -> dict[str, Any]:
-    batches = run.config.batches
     decoded = decode(
         run.recognizer,
         run.vocabulary,
         run.dev,
         dataset=run.dev_dataset,
         forward=run.wrapped_model,
-        batch_duration=batches.batch_duration,
-        num_workers=batches.num_workers,
+        batch_duration=run.config.sampling.batch_duration,
+        num_workers=run.config.data.num_workers,
     )
     scores = score(decoded.predictions)
     worst_language, worst_cer = scores.worst() or (None, math.inf)
     losses = decoded.losses[decoded.losses != math.inf]  # NaN stays: the model has diverged
     return {
         "step": run.progress.step,
-        "epoch": run.progress.epoch,
+        "validation": run.progress.num_validations,
         "dev_loss": float(losses.mean()) if len(losses) else math.inf,
         "worst_cer": worst_cer,
         "worst_language": worst_language,

@@ -39,7 +39,12 @@ class CTCDROTask(ASRTask):
         group = parser.add_argument_group(f"Length-matched batches (batch_type={NAME})")
         for name, kind, default, meaning in (
             ("batch_duration", float, 50.0, "Seconds of speech per batch"),
-            ("batch_balance", float, 0.0, "Share of each group: 0, equal; 1, by audio, every utterance once per epoch"),
+            (
+                "batch_exponent",
+                float,
+                0.0,
+                "Share of each group: 0, equal; 1, by audio, every utterance once per epoch",
+            ),
             ("batch_rate", float_or_none, None, "Length units per second in the first shape file [default: fs]"),
             ("utt2category", str_or_none, None, "Group of each utterance [default: utt2category of the data folder]"),
         ):
@@ -85,7 +90,7 @@ class CTCDROTask(ASRTask):
         if iter_options.batch_type != NAME:
             return super().build_sequence_iter_factory(args, iter_options, mode)
         corpus = read_corpus(_shape_file(args), _utt2category(args), _rate(args))
-        options = args.batch_duration, args.batch_balance, args.seed
+        options = args.batch_duration, args.batch_exponent, args.seed
         sampler = LengthMatchedBatchSampler(
             corpus.durations, corpus.groups.numbers, *options, group_names=corpus.groups.names
         )

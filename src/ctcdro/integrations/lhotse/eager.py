@@ -21,7 +21,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
     The batches are those of `ctcdro.LengthMatchedBatchSampler`, in its order, with the same guarantees.
 
     Args:
-        batch_duration, balance, seed: as for `ctcdro.LengthMatchedBatchSampler`.
+        batch_duration, exponent, seed: as for `ctcdro.LengthMatchedBatchSampler`.
         group_names: the groups, in the order of their numbers; by default those of the cuts, sorted.
         group_of: returns the name of a cut's group; by default the language of its first supervision.
         rank, world_size: by default those that lhotse detects.
@@ -38,7 +38,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         self,
         cuts: CutSet | Sequence[Cut],
         batch_duration: Seconds = 50.0,
-        balance: float = 0.0,
+        exponent: float = 0.0,
         *,
         group_names: Sequence[str] | None = None,
         group_of: GroupOf = language_of,
@@ -53,7 +53,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
             )
         super().__init__(batch_duration, group_of, seed, rank, world_size)
         self.cuts = cuts
-        self.balance = balance
+        self.exponent = exponent
         self._given_names = group_names
         self._make_plan()
 
@@ -75,7 +75,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         durations = [cut.duration for cut in self._kept]
         groups = group_numbers(self._kept, self.group_names, self.group_of)
         self._planned = LengthMatchedBatchSampler(
-            durations, groups, self.batch_duration, self.balance, self.seed, rank=0, world_size=1
+            durations, groups, self.batch_duration, self.exponent, self.seed, rank=0, world_size=1
         )
 
     def _epoch_batches(self, start: int) -> Iterator[list[Cut]]:

@@ -110,8 +110,8 @@ def _choose_splits(name: str, available: list[str], chosen: Mapping[str, str] | 
     missing = [source for source in chosen.values() if source not in available]
     if missing or "train" not in chosen:
         raise ValueError(
-            f"{name}: no split {', '.join(missing) or 'train'} (found: {', '.join(available)}). Specify them "
-            f"with --train, --dev and --test."
+            f"{name}: no split {', '.join(missing) or 'train'} (found: {', '.join(available)}). Choose them "
+            f"with --train-split, --dev-split and --test-split."
         )
     return dict(chosen)
 
@@ -121,7 +121,7 @@ def _check_columns(where: str, available: list[str], columns: Columns) -> None:
     if missing:
         raise ValueError(
             f"{where}: no column {', '.join(missing)} (found: {', '.join(available)}). Specify the columns with "
-            f"options such as --text-column, or one language with --lang."
+            f"options such as --text-column, or one language with --language."
         )
 
 

@@ -54,8 +54,8 @@ def _read_folder(
         language = languages.get(id) or languages.get(speaker or "") or lang
         if not language:
             raise ValueError(
-                f"{where}: no language for {id:.60}. Add it to {folder / 'utt2lang'}, or specify --lang, or --lang-map "
-                f"with the language of each utterance or speaker."
+                f"{where}: no language for {id:.60}. Add it to {folder / 'utt2lang'}, or pass --language, or "
+                f"--language-map with the language of each utterance or speaker."
             )
         recording, offset, duration = segments.get(id, (id, 0.0, None))
         if recording not in recordings:

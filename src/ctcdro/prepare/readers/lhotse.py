@@ -113,7 +113,7 @@ def _read_entry(supervision: Supervision, split: str, lang: str | None, corpus: 
             raise problem
         language = optional_text(record, "language") or language
         if not language:
-            raise ValueError("`language` is missing; specify --lang for all")
+            raise ValueError("`language` is missing; pass --language CODE for all")
         if recording is None:
             return Dropped(split, language, where, "missing audio", f"no recording {record['recording_id']!r:.60}", id)
         if recording.obstacle:

@@ -100,7 +100,7 @@ def read_ml_superb_copy(
     for language, corpus in pairs or []:
         if not any((language, folder) in available for folder in _names(corpus)):
             if not skip_missing:
-                raise ValueError(f"{name}: no data for {language}:{corpus}. Skip it with --skip-missing.")
+                raise ValueError(f"{name}: no data for {language}:{corpus}. Skip it with --on-missing skip.")
             yield Dropped("train", language, name, MISSING_CORPUS, f"{language}:{corpus}")
 
 
@@ -126,7 +126,7 @@ def _explain_missing(root: Path, pair: Pair) -> str:
     available = ", ".join(f"{other}:{name}" for other, name in find_pairs(root) if other == language) or "nothing"
     return (
         f"{root / _names(corpus)[0] / language}: no such folder for {language}:{corpus} (found for {language}: "
-        f"{available}). Specify the corpora with --pairs, or skip missing ones with --skip-missing."
+        f"{available}). Specify the corpora with --pairs, or skip missing ones with --on-missing skip."
     )
 
 

@@ -33,6 +33,6 @@ def parse_pairs(text: str) -> tuple[Pair, ...]:
     for part in text.split(","):
         language, colon, corpus = (word.strip() for word in part.partition(":"))
         if not (language and colon and corpus):
-            raise ValueError(f"`pairs` must look like ces:commonvoice,cmn:fleurs; got {part!r}.")
+            raise ValueError(f"--pairs must look like ces:commonvoice,cmn:fleurs; got {part!r}.")
         pairs.append((language, corpus))
     return tuple(dict.fromkeys(pairs))

@@ -48,7 +48,7 @@ def _read_entry(
         raise ValueError(f"`audio_filepath` is missing (found: {', '.join(record):.200})")
     language = optional_text(record, lang_field) or lang
     if language is None:
-        raise ValueError(f"`{lang_field}` is missing (found: {', '.join(record):.200}); specify --lang for all")
+        raise ValueError(f"`{lang_field}` is missing (found: {', '.join(record):.200}); pass --language CODE for all")
     return CorpusEntry(
         split=split,
         audio=find_listed_audio(audio, folder),

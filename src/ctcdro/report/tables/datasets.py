@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...prepare.statistics import Statistics
+from ...speech.language_names import language_name
 from ..table import Cell, Column, Table
 
 
@@ -15,7 +16,7 @@ def statistics_table(
     rows = []
     for language in sorted({language for statistics in splits.values() for language in statistics}):
         own = {split: statistics[language] for split, statistics in splits.items() if language in statistics}
-        labels = [language, *[""] * (len(own) - 1)]
+        labels = [language_name(language), *[""] * (len(own) - 1)]
         rows += [(label, *item) for label, item in zip(labels, own.items(), strict=True)]
     columns: list[Column[tuple[str, str, Statistics]]] = [
         Column("language", lambda row: row[0]),

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ...scoring.scores import RATES, WORST_LANGUAGES, Scores
+from ...speech.language_names import language_name
 from ..table import Cell, Column, Table, interval_cell, p_value_column, percent
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ def scores_table(scores: Scores, intervals: Uncertainty[Interval] | None = None)
     languages, summary = [], []
     for language, own in scores.languages.items():
         interval = intervals.languages[language].get("cer") if intervals else None
-        languages.append((language, own.num_utterances, _cer(own.cer, interval), percent(own.wer), percent(own.lid)))
+        languages.append(
+            (language_name(language), own.num_utterances, _cer(own.cer, interval), percent(own.wer), percent(own.lid))
+        )
     for name, label in _summary_labels(scores).items():
         interval = intervals.summary.get(f"{name}_cer") if intervals else None
         number = scores.together.num_utterances if name == "overall" else ""
@@ -44,8 +47,8 @@ def _summary_labels(scores: Scores) -> dict[str, str]:
     """Labels of the figures over languages, by the beginnings of their names in `Scores.summary`."""
     best = scores.best()
     labels = {
-        "worst": f"worst (CER: {scores.worst_label()})" if best else "worst",
-        "best": f"best (CER: {best[0]})" if best else "best",
+        "worst": f"worst CER: {scores.worst_label(show=language_name)}" if best else "worst",
+        "best": f"best CER: {language_name(best[0])}" if best else "best",
         "mean": "mean",
         "spread": "spread",
     }
@@ -69,7 +72,9 @@ def comparison_table(differences: Uncertainty[Difference]) -> Table:
         Column("difference", lambda row: interval_cell(row[2]), signed=True),
         p_value_column("p", lambda row: row[2].p_value),
     ]
-    languages = [row for language, rates in differences.languages.items() for row in rows(language, rates)]
+    languages = [
+        row for language, rates in differences.languages.items() for row in rows(language_name(language), rates)
+    ]
     summary = []
     for name, label in (("worst", "worst"), ("mean", "mean"), ("overall", "all utterances")):
         summary += rows(label, {rate: differences.summary.get(f"{name}_{rate}") for rate in RATES})

@@ -1,0 +1,84 @@
+"""The plan of a sweep: its runs, where they train, and how many batches that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ..objectives.methods import METHODS
+from .console import results
+
+if TYPE_CHECKING:
+    from ..report.table import Column, Table
+    from ..sweeps.config import SweepConfig, SweepSetting
+    from ..sweeps.submission import JobOptions
+
+Item = TypeVar("Item")
+
+
+def print_plan(config: SweepConfig, out: Path, options: JobOptions) -> None:
+    """Prints all settings, and the lines of `describe_plan`."""
+    from ..sweeps.sweep import SweepFolder
+
+    folder = SweepFolder(out)
+    runs = [folder.run(setting, seed) for setting in config.grid() for seed in config.seeds]
+    results.print(_settings_table(config).to_rich())
+    results.print(f"\n{describe_plan(config, options)}", soft_wrap=True)
+    if num_finished := sum(run.is_finished for run in runs):
+        results.print(f"Already finished: {_count(num_finished, 'run')}")
+    results.print(f"First run folder: {runs[0].path}", soft_wrap=True)
+
+
+def describe_plan(config: SweepConfig, options: JobOptions) -> str:
+    """One line such as "9 runs (9 settings, 1 seed): 4,320 batches; 2 runs at a time on the CPU, 1 thread each"."""
+    settings, num_seeds = config.grid(), len(config.seeds)
+    num_runs = len(settings) * num_seeds
+    num_batches = sum(_num_batches(config, setting) for setting in settings) * num_seeds
+    num_jobs, num_threads = options.resolve(num_runs)
+    return (
+        f"{_count(num_runs, 'run')} ({_count(len(settings), 'setting')}, {_count(num_seeds, 'seed')}): "
+        f"{num_batches:,} batches; {_count(min(num_jobs, num_runs), 'run')} at a time on {_devices(options)}, "
+        f"{_count(num_threads, 'thread')} each"
+    )
+
+
+def _devices(options: JobOptions) -> str:
+    if options.cluster == "slurm":
+        return f"Slurm, {'no GPU' if options.cpu else 'one GPU'} each"
+    if gpus := options.local_gpus():
+        return f"GPU{'s' if len(gpus) > 1 else ''} {', '.join(gpus)}"
+    return "the CPU" + ("" if options.cpu else " (PyTorch finds no GPU)")
+
+
+def _settings_table(config: SweepConfig) -> Table:
+    from ..report.table import Column, Table
+
+    columns: list[Column[SweepSetting]] = [
+        Column("objective", lambda setting: METHODS[setting.objective].title),
+        *tuned_columns(lambda setting: setting),
+        Column("seeds", lambda setting: ", ".join(map(str, config.seeds))),
+        Column("batches per run", lambda setting: _num_batches(config, setting), decimals=0),
+    ]
+    return Table.of("plan", "", columns, config.grid())
+
+
+def tuned_columns(setting_of: Callable[[Item], SweepSetting]) -> list[Column[Item]]:
+    """A column for each setting that sweeps tune, such as the step size; empty where the objective has none."""
+    from ..report.table import Column
+    from ..sweeps.config import TUNED
+
+    def value(item: Item, name: str) -> str:
+        values = setting_of(item).values
+        return f"{values[name]:g}" if name in values else ""
+
+    return [Column(name.replace("_", " "), partial(value, name=name)) for name in TUNED]
+
+
+def _num_batches(config: SweepConfig, setting: SweepSetting) -> int:
+    return config.config(setting, 0).training.num_batches
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
