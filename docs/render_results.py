@@ -55,6 +55,9 @@ MARKED = re.compile(r"(<!-- results: ([\w-]+) -->)(.*?)(<!-- end results -->)", 
 # All that pages can show.
 
 
+NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}
+
+
 def paragraph(text: str) -> str:
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
@@ -68,10 +71,14 @@ def provenance(record: Record, machines: Record) -> str:
 
 def experiment_record(experiment: Record, machines: Record) -> str:
     split = {"test": "test data", "dev": "development data"}[experiment["split"]]
-    table = (
-        f"**Table.** Results on the {split} in percent, mean ± sd over seeds. Changes against the baseline have a 95% "
-        "interval over seeds (paired t-test), or the change of each of two seeds, where values per seed were recorded."
-    )
+    seeds = experiment.get("seeds", 1)
+    table = f"**Table.** Results on the {split} in percent"
+    table += f", mean ± sd of {NUMBERS.get(seeds, seeds)} seeds." if seeds > 1 else ", one seed."
+    if seeds > 2:
+        table += " Changes against the baseline have a 95% interval over seeds (paired t-test), or list two seeds,"
+    elif seeds == 2:
+        table += " Changes against the baseline list both seeds,"
+    table += " where values per seed were recorded." if seeds > 1 else ""
     prose = [
         paragraph(f"**Question.** {experiment['question']}"),
         paragraph(f"**Setup.** {experiment['setup']} Data: {experiment['data']}."),

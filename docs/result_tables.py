@@ -94,6 +94,7 @@ def setting(row: Record, key: str) -> str:
 
 def experiment_table(experiment: Record) -> str:
     worst, has_seeds = experiment.get("worst_language"), experiment.get("seeds", 1) > 1
+    differ = len({num_seeds(experiment, row) for row in experiment["rows"]}) > 1
     columns = ["method", "variant", "step size", "smoothing", "seeds"]
     columns += ["worst CER" + (f" ({name_of(worst)})" if worst else ""), "change"]
     columns += [f"{name_of(language)} CER" for language in experiment.get("also", [])]
@@ -107,7 +108,7 @@ def experiment_table(experiment: Record) -> str:
                 row.get("note", ""),
                 setting(row, "step_size"),
                 setting(row, "smoothing"),
-                f"{num_seeds(experiment, row)}" if has_seeds else "",
+                f"{num_seeds(experiment, row)}" if differ else "",
                 show(row["worst"]),
                 change(row, baseline, "worst") if baseline else "",
                 *(show(row["languages"][language]) for language in experiment.get("also", [])),
