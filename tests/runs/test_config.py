@@ -1,10 +1,12 @@
-"""Configurations: the paper's defaults, overrides, and what is refused."""
+"""Configurations: the paper's defaults, overrides, and paths."""
+
+from pathlib import Path
 
 import pytest
 import yaml
 
 from ctcdro.models.recognizer import build
-from ctcdro.runs.config import Config, parse_config, read_config
+from ctcdro.runs.config import parse_config, read_config
 
 
 def test_defaults_are_the_papers():
@@ -31,13 +33,6 @@ def test_the_head_of_mel_small_is_written_as_it_is_built(tmp_path):
     assert written == build("mel-small", vocabulary_size=4).settings.head == "linear"
 
 
-def test_weights_that_would_never_change_are_rejected():
-    values = {"dataset": "a", "training": {"num_batches": 16, "validate_every_batches": 8}}
-    assert parse_config(values | {"objective": {"warmup_batches": 15}}).objective.warmup_batches == 15
-    with pytest.raises(ValueError, match=r"objective\.warmup_batches: 16 is not less than `training\.num_batches`, 16"):
-        parse_config(values | {"objective": {"warmup_batches": 16}})
-
-
 def test_numbers_may_be_written_as_in_papers(tmp_path):
     (tmp_path / "config.yaml").write_text("dataset: set1\nobjective: {step_size: 1e-3}\n")
     assert read_config(tmp_path / "config.yaml").objective.step_size == 1e-3
@@ -55,54 +50,68 @@ def test_overrides_hold_over_the_file():
     )
 
 
-def test_all_faults_are_told_at_once():
-    with pytest.raises(ValueError, match="configuration") as error:
-        parse_config({"seed": -1, "model": {"head": "big"}})
-    assert len(str(error.value).splitlines()) == 3
-
-
-@pytest.mark.parametrize("override", ["seed", "=1", "seed.a=1", "model.head=[", "objective.name.x=1"])
-def test_overrides_written_wrongly_are_named(override):
-    with pytest.raises(ValueError, match="--set"):
-        parse_config({"dataset": "a", "seed": 1, "objective": {"name": "erm"}}, [override])
-
-
-@pytest.mark.parametrize("text", ["- a\n- b\n", "a: [", "", "\x00", "!!python/object/apply:os.system ['true']"])
-def test_files_that_are_none_are_refused(tmp_path, text):
-    (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises(ValueError, match=r"config\.yaml: "):
-        read_config(tmp_path / "config.yaml")
-
-
-def test_the_schema_describes_every_key():
-    found = Config.model_json_schema()
-    sections = found["$defs"]
-    assert sections["OptimizerConfig"]["properties"]["batches_per_step"]["description"].startswith(
-        "Batches per optimizer step"
-    )
-    assert set(found["properties"]) == {
-        "dataset",
-        "seed",
-        "model",
-        "objective",
-        "data",
-        "sampling",
-        "optimizer",
-        "training",
-    }
-
-
-def test_settings_that_a_method_does_not_take_are_rejected():
-    for objective in ({"name": "group-dro", "signal": "loss_per_character"}, {"name": "erm", "warmup_batches": 9}):
-        with pytest.raises(
-            ValueError, match=r"has no effect with .*; remove it, or set `name` to ctc-dro-unsmoothed or ctc-dro"
-        ):
-            parse_config({"dataset": "set1", "objective": objective})
-    tuned = {"name": "erm", "step_size": 1e-3, "smoothing": 0.5}  # left over from another method
+def test_settings_to_tune_may_stay_when_only_the_objective_is_changed():
+    tuned = {"name": "erm", "step_size": 1e-3, "smoothing": 0.5}
     assert parse_config({"dataset": "set1", "objective": tuned}).objective.name == "erm"
 
 
-def test_aliases_are_rejected(tmp_path):
-    (tmp_path / "config.yaml").write_text("dataset: &a [1]\nmodel: [*a, *a]\n")
-    with pytest.raises(ValueError, match="aliases such as \\*name are not supported"):
-        read_config(tmp_path / "config.yaml")
+@pytest.mark.parametrize("given", ["lang,corpus", "lang, corpus", ["lang", "corpus"]])
+def test_groups_may_be_a_list_or_text(given):
+    assert parse_config({"dataset": "set1", "data": {"group_by": given}}).data.group_by == ("lang", "corpus")
+    assert parse_config({"dataset": "set1"}, ["data.group_by=corpus"]).data.group_by == ("corpus",)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with configurations, an encoder beside it, and another working directory."""
+    for name in ("configs", "encoders/mine", "elsewhere/mine", "elsewhere/mel-small"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return tmp_path
+
+
+def written(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_paths_in_a_file_are_relative_to_it(project):
+    model = "model: {encoder: ../encoders/mine, freeze_encoder: true, feature_cache_dir: features}"
+    config = read_config(written(project / "configs/run.yaml", f"dataset: ../data/set1\n{model}\n"))
+    assert config.dataset == project / "data/set1"
+    assert config.model.encoder == str(project / "encoders/mine")
+    assert config.model.feature_cache_dir == project / "configs/features"
+
+
+def test_paths_on_the_command_line_are_relative_to_the_working_directory(project):
+    overrides = [
+        "dataset=data",
+        "model.freeze_encoder=true",
+        "model.feature_cache_dir=../features",
+        "model.encoder=mine",
+    ]
+    config = read_config(written(project / "configs/run.yaml", "dataset: ../data/set1\n"), overrides)
+    assert config.dataset == project / "elsewhere/data"
+    assert config.model.feature_cache_dir == project / "features"
+    assert config.model.encoder == str(project / "elsewhere/mine")
+
+
+@pytest.mark.parametrize("encoder", ["mel-small", "facebook/mms-300m"])
+def test_names_of_encoders_are_not_paths(project, encoder):
+    config = read_config(written(project / "configs/run.yaml", f"dataset: a\nmodel: {{encoder: {encoder}}}\n"))
+    assert config.model.encoder == encoder
+
+
+def test_absolute_paths_and_home_folders_stay(project, monkeypatch):
+    monkeypatch.setenv("HOME", str(project / "home"))
+    path = written(project / "configs/run.yaml", "dataset: ~/data\n")
+    assert read_config(path).dataset == project / "home/data"
+    assert read_config(path, ["dataset=/data"]).dataset == Path("/data")
+
+
+def test_what_is_written_has_absolute_paths(project, monkeypatch):
+    config = read_config(written(project / "configs/run.yaml", "dataset: set1\n"))
+    config.write(project / "config.yaml")
+    monkeypatch.chdir(project)
+    assert yaml.safe_load((project / "config.yaml").read_text())["dataset"] == str(project / "configs/set1")
+    assert read_config(project / "config.yaml") == config

@@ -60,27 +60,41 @@ class Method:
         return factory(num_groups, **taken, **shared)
 
 
-STEP_SIZE = Setting("step_size", float, 1e-4, "Step size of the group weights (eta_q in the paper).", at_least=0)
-SMOOTHING = Setting("smoothing", float, 0.1, "Smoothing of the weights' update (alpha in the paper).", at_least=0)
+STEP_SIZE = Setting(
+    "step_size",
+    float,
+    1e-4,
+    "Step size of the group weights (eta_q in the paper). Larger values change the weights faster. Tune it; the paper "
+    "tries 1e-3 and 1e-4.",
+    at_least=0,
+)
+SMOOTHING = Setting(
+    "smoothing",
+    float,
+    0.1,
+    "Smoothing of the update of the group weights (alpha in the paper). Smaller values slow down groups that already "
+    "have a high weight. Tune it; the paper tries 0.1, 0.5 and 1.",
+    at_least=0,
+)
 REDUCTION = Setting(
     "reduction",
     Literal["sum", "mean"],
     "sum",
-    "Sum the losses of a batch, as in the paper, or average them, as in the authors' code.",
+    "`sum`: add up the losses of a batch, as in the paper. `mean`: average them, as in the authors' code.",
 )
 SIGNAL = Setting(
     "signal",
     SignalName,
     "loss_per_second",
-    "What the weights compare: the loss per second, as in the paper, or per character, for languages that differ in "
-    "characters per second. The gradient is the same.",
+    "What the group weights compare. `loss_per_second`: as in the paper. `loss_per_character`: for languages that "
+    "differ in characters per second. The gradient does not depend on it.",
 )
 WARMUP_BATCHES = Setting(
     "warmup_batches",
     int,
     0,
-    "Batches before the first update of the weights, which stay even until then. While a model predicts only blanks, "
-    "losses show how much is said, not how hard it is.",
+    "Batches, in total over all processes, before the first update of the group weights, which are equal until then. "
+    "Early in training a model predicts only blanks, and its losses do not show which group is hard.",
     at_least=0,
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ..objectives.methods import METHODS, all_settings
+from ..objectives.methods import METHODS, Setting, all_settings
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
@@ -27,10 +27,10 @@ SAMPLER_KEYS = {
 
 
 class LoraConfig(Section):
-    """Low-rank adapters (LoRA): train small matrices instead of all weights of the encoder."""
+    """LoRA trains small matrices instead of all weights of the encoder."""
 
     rank: int = Field(8, gt=0)
-    """Rank of the adapters. More adapts more, and needs more memory."""
+    """Rank of the adapters. Higher ranks can change the encoder more, and need more memory."""
     alpha: float = Field(16.0, gt=0)
     """Scale of the adapters: their output is multiplied by `alpha / rank`."""
     dropout: float = Field(0.0, ge=0, lt=1)
@@ -52,7 +52,7 @@ class ModelConfig(Section):
     """Folder that keeps the features of a frozen encoder, so that they are computed only once. Several runs can share
     it."""
     lora: LoraConfig | None = None
-    """Settings of LoRA. null: train all weights of the encoder."""
+    """Low-rank adapters (LoRA). null: train all weights of the encoder."""
     spec_augment: bool = True
     """Mask features in training (SpecAugment). No effect with a linear head."""
     gradient_checkpointing: bool = False
@@ -80,6 +80,12 @@ class ModelConfig(Section):
             yield "feature_cache_dir: features change while the encoder is trained; add `freeze_encoder: true`"
 
 
+def join_words(names: Iterable[str], word: str) -> str:
+    """A list in a sentence, such as "a, b or c"."""
+    *first, last = names
+    return f"{', '.join(first)} {word} {last}" if first else last
+
+
 def _known_method(name: str) -> str:
     if name not in METHODS:
         raise ValueError(f"must be one of {', '.join(METHODS)}; got {name!r}")
@@ -89,17 +95,20 @@ def _known_method(name: str) -> str:
 MethodName = Annotated[str, AfterValidator(_known_method), Field(json_schema_extra={"enum": list(METHODS)})]
 
 
+def _setting_field(setting: Setting) -> Any:
+    takers = [f"`{name}`" for name, method in METHODS.items() if method.takes(setting.name)]
+    description = f"{setting.description} Only for {join_words(takers, 'and')}."
+    return setting.kind, Field(setting.default, ge=setting.at_least, description=description)
+
+
 @add_fields(
-    **{
-        name: (setting.kind, Field(setting.default, ge=setting.at_least, description=setting.description))
-        for name, setting in all_settings().items()
-    },
+    **{name: _setting_field(setting) for name, setting in all_settings().items()},
     loss_normalization=(
         Literal["none", "frame", "label"],
         Field(
             "none",
-            description="Divide the loss of each utterance by its number of frames or labels, as in the paper's "
-            "normalization study.",
+            description="`none`: the CTC loss of each utterance. `frame` or `label`: divided by its number of frames "
+            "or labels, as in the paper's normalization study.",
         ),
     ),
 )
@@ -122,8 +131,8 @@ class ObjectiveConfig(Section):
         for key, setting in all_settings().items():
             value = getattr(self, key)
             if not METHODS[self.name].takes(key) and value != setting.default and key not in tuned:
-                takers = [name for name, method in METHODS.items() if method.takes(key)]
-                yield f"{key}: {value} has no effect with {self.name}; remove it, or set `name` to {join_or(takers)}"
+                takers = join_words([name for name, method in METHODS.items() if method.takes(key)], "or")
+                yield f"{key}: {value} has no effect with {self.name}; remove it, or set `name` to {takers}"
 
 
 def _split_fields(value: Any) -> Any:
@@ -138,7 +147,7 @@ class DataConfig(Section):
     )
     """Fields of the manifest that define the groups, such as `[lang]` or `[lang, corpus]`."""
     on_bad_audio: Literal["fail", "skip"] = "fail"
-    """Stop at audio that cannot be read, or skip it and log the error."""
+    """`fail`: stop at audio that cannot be read. `skip`: skip it and log the error."""
     num_workers: int = Field(2, ge=0)
     """Processes that read audio, per training process. 0: the training process reads it."""
 
@@ -180,11 +189,11 @@ class OptimizerConfig(Section):
     name: Literal["adam", "adamw"] = "adam"
     """`adam`: weight decay is added to the gradient. `adamw`: weight decay is applied to the weights."""
     learning_rate: float = Field(1e-4, gt=0)
-    """Highest learning rate."""
+    """Learning rate at the end of warm-up, its highest value."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     """Decay rates of Adam's averages of the gradient and of its square."""
     weight_decay: float = Field(1e-6, ge=0)
-    """Weight decay."""
+    """Strength of weight decay."""
     max_grad_norm: float | None = Field(5.0, gt=0)
     """Limit on the norm of the gradient. null: no limit. It is scaled with the group weights of the step, because a
     fixed limit would cancel them."""
@@ -192,7 +201,7 @@ class OptimizerConfig(Section):
     """Batches per optimizer step, in total over all processes (gradient accumulation). Must be a multiple of the number
     of processes."""
     lr_schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """Learning rate after warm-up: constant, or falling to zero at the end of training."""
+    """Learning rate after warm-up. `constant`: unchanged. `linear`, `cosine`: falls to zero at the end of training."""
     warmup_fraction: float = Field(0.0, ge=0, lt=1)
     """Fraction of all steps in which the learning rate rises linearly to `learning_rate`."""
 
@@ -201,12 +210,12 @@ class TrainingConfig(Section):
     """Length of training, validation, checkpoints, precision and logs."""
 
     num_batches: int = Field(48_000, gt=0)
-    """Length of training in batches, in total over all processes. The default is the paper's 40 times 1,200."""
+    """Length of training in batches, in total over all processes. The paper trains for 40 intervals of 1,200."""
     validate_every_batches: int = Field(1200, gt=0)
     """Batches between validations, in total over all processes. The end of training is always validated."""
     best_model_by: Literal["dev-loss", "worst-cer"] = "dev-loss"
-    """Which model to keep: the one with the lowest mean loss on the development set, or with the lowest CER of its
-    worst language."""
+    """Which model to keep. `dev-loss`: the one with the lowest mean loss on the development set. `worst-cer`: the one
+    with the lowest CER of its worst language."""
     early_stopping_patience: int | None = Field(None, gt=0)
     """Stop after this many validations in a row without a better model. null: never."""
     checkpoint_every_steps: int | None = Field(None, gt=0)
@@ -215,7 +224,7 @@ class TrainingConfig(Section):
     """Number of checkpoints to keep. At least 2, so that training can resume from the previous one if the newest is
     damaged."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Precision of matrix products. `bf16` needs a GPU or CPU that supports bfloat16."""
+    """Precision of matrix products: `fp32`, or `bf16` on a GPU or CPU that supports bfloat16."""
     compile: bool = False
     """Compile the model with `torch.compile`."""
     trackers: tuple[Literal["tensorboard", "wandb", "mlflow", "comet_ml", "aim", "clearml", "dvclive"], ...] = (
@@ -229,9 +238,9 @@ class TrainingConfig(Section):
 class Config(Section):
     """The configuration of a run."""
 
-    dataset: FolderPath
-    """Folder with train.jsonl and dev.jsonl, such as `ctcdro prepare` writes. A relative path is relative to this
-    file; on the command line, to the working directory."""
+    dataset: FolderPath = Field(examples=["data"])
+    """Folder with train.jsonl and dev.jsonl, such as `ctcdro prepare` writes. A relative path is relative to the
+    file that names it; in `--set`, to the working directory."""
     seed: int = Field(0, ge=0)
     """Seed of initial weights, batches and dropout."""
     model: ModelConfig = ModelConfig()
@@ -254,12 +263,6 @@ class Config(Section):
                 f"objective.warmup_batches: {warmup_batches} is not less than `training.num_batches`, {num_batches}, "
                 "so the group weights would never change; lower it"
             )
-
-
-def join_or(names: Iterable[str]) -> str:
-    """A list in a sentence, such as "a, b or c"."""
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def read_config(path: PathLike, overrides: Iterable[str] = ()) -> Config:

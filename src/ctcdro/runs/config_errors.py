@@ -57,6 +57,12 @@ EXPECTED = {
     "tuple_type": "a list",
 }
 
+WORDS = {
+    "Input should be": "must be",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+}
+
 
 def describe(error: ValidationError, kind: type[BaseModel]) -> list[str]:
     """All problems of a configuration, one line each."""
@@ -69,50 +75,54 @@ def _describe(fault: Any, kind: type[BaseModel]) -> Iterator[str]:
     section = _section_at(path, kind)
     message, got = fault["msg"].removeprefix("Value error, "), f"; got {fault['input']!r:.60}."
     if fault["type"] == "value_error" and section is not None:  # lines of `Section.problems`
-        ends = {line: "" if line.endswith((".", "?")) else "." for line in message.splitlines()}
-        yield from (f"{key}{'.' if key else ''}{line}{end}" for line, end in ends.items())
+        prefix = f"{key}." if key else ""
+        yield from (f"{prefix}{line}{'' if line.endswith(('.', '?')) else '.'}" for line in message.splitlines())
     elif fault["type"] == "value_error":
         yield f"{key}: {message}."
     elif fault["type"] == "extra_forbidden":
-        yield f"{key}: unknown key. {_suggest(path, kind)}"
+        yield f"{key}: unknown key. {_suggest(path, fault['input'], kind)}"
     elif fault["type"] == "missing" and isinstance(path[-1], str):
         yield f"{key}: missing. {_description(path, kind)}"
     elif section is not None:
         yield f"{key}: must be a section with the keys {', '.join(section.model_fields)}{got}"
-    elif fault["type"] in EXPECTED:
-        yield f"{key}: must be {EXPECTED[fault['type']]}{got}"
     else:
-        yield f"{key}: {message[:1].lower()}{message[1:]}{got}".replace("input should be", "must be").replace(
-            "greater than or equal to", "at least"
-        )
+        yield f"{key}: {_expectation(fault['type'], message, fault.get('ctx', {}))}{got}"
 
 
-def _suggest(path: Sequence[Any], kind: type[BaseModel]) -> str:
+def _expectation(kind: str, message: str, context: dict[str, Any]) -> str:
+    if kind in EXPECTED:
+        return f"must be {EXPECTED[kind]}"
+    if kind == "missing":
+        return "a value is missing at this place of the list"
+    if kind in ("too_short", "string_too_short"):
+        return "must not be empty"
+    if kind == "too_long":
+        return f"must have {context['max_length']} values"
+    for before, after in WORDS.items():
+        message = message.replace(before, after)
+    return f"{message[:1].lower()}{message[1:]}"
+
+
+def _suggest(path: Sequence[Any], value: Any, kind: type[BaseModel]) -> str:
     """The key that was probably meant; otherwise the keys of the section."""
     *parents, name = map(str, path)
-    section = _section_at(path[:-1], kind) or kind
-    siblings = list(section.model_fields)
-    full_names = list(_all_keys(kind))
-    by_name = {full.rsplit(".", 1)[-1]: full for full in reversed(full_names)}
-    prefix = "run." if "run" in kind.model_fields else ""
-    elsewhere = KNOWN_ELSEWHERE.get(name)
-    meant = None
-    if similar := get_close_matches(name, siblings, n=1, cutoff=0.75):
-        meant = ".".join([*parents, similar[0]])
-    elif name in by_name:
-        meant = by_name[name]
-    elif elsewhere is not None:
-        meant = prefix + elsewhere if "." in elsewhere else elsewhere
-    elif similar := get_close_matches(name, [*siblings, *by_name], n=1, cutoff=0.6):
-        meant = ".".join([*parents, similar[0]]) if similar[0] in siblings else by_name[similar[0]]
-    return f"Did you mean {meant}?" if meant else f"The keys are {', '.join(siblings)}."
+    siblings = list((_section_at(path[:-1], kind) or kind).model_fields)
+    own_names = {sibling: ".".join([*parents, sibling]) for sibling in siblings}
+    all_names = {full.rsplit(".", 1)[-1]: full for full in reversed([*_all_keys(kind)])}
+    run = "run." if "run" in kind.model_fields else ""
+    elsewhere = {known: run + key if "." in key else key for known, key in KNOWN_ELSEWHERE.items()}
+    steps = [(own_names, 0.75), (all_names, 1.0), (elsewhere, 1.0), (all_names | own_names, 0.6)]
+    for names, cutoff in steps[:1] if isinstance(value, dict) else steps:  # a section is not a key of another one
+        if similar := get_close_matches(name, names, n=1, cutoff=cutoff):
+            return f"Did you mean {names[similar[0]]}?"
+    return f"The keys are {', '.join(siblings)}."
 
 
 def _all_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """All keys, sections before their parts, such as `model.lora.rank`."""
     for name, field in kind.model_fields.items():
         yield prefix + name
-        section = _section_in(field.annotation)
+        section = section_in(field.annotation)
         if section is not None:
             yield from _all_keys(section, f"{prefix}{name}.")
 
@@ -130,12 +140,12 @@ def _section_at(path: Sequence[Any], kind: type[BaseModel]) -> type[BaseModel] |
         if section is None or isinstance(name, int):  # a place in a list
             continue
         field = section.model_fields.get(name)
-        section = None if field is None else _section_in(field.annotation)
+        section = None if field is None else section_in(field.annotation)
     return section
 
 
-def _section_in(annotation: Any) -> type[BaseModel] | None:
+def section_in(annotation: Any) -> type[BaseModel] | None:
     """The section in an annotation such as `LoraConfig | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next(filter(None, map(_section_in, get_args(annotation))), None)
+    return next(filter(None, map(section_in, get_args(annotation))), None)

@@ -17,7 +17,7 @@ from ..storage.paths import PathLike
 with extra("sweep", "A sweep"):
     from pydantic import Field
 
-    from ..runs.config import SAMPLER_KEYS, Config, MethodName, parse_config
+    from ..runs.config import SAMPLER_KEYS, Config, MethodName, join_words, parse_config
     from ..runs.parsing import Section, add_fields, by_key, parse_section, read_values, set_key
 
 BASELINE = "erm"
@@ -36,11 +36,28 @@ SET_BY_SWEEP = {
 }
 
 
-@add_fields(**{name: (float | None, Field(None, ge=setting.at_least)) for name, setting in TUNED.items()})
+def _needed_by(name: str) -> str:
+    return join_words([f"`{method.name}`" for method in METHODS.values() if name in method.tuned], "and")
+
+
+@add_fields(
+    **{
+        name: (
+            float | None,
+            Field(
+                None,
+                ge=setting.at_least,
+                description=f"Value of `objective.{name}`. Required for {_needed_by(name)}, and rejected for others.",
+            ),
+        )
+        for name, setting in TUNED.items()
+    }
+)
 class SweepSetting(Section):
-    """An objective with the values of its tuned settings."""
+    """A setting to train: an objective, with values for what has to be tuned."""
 
     objective: MethodName
+    """Name of the objective."""
 
     def problems(self) -> Iterator[str]:
         tuned = METHODS[self.objective].tuned
@@ -65,27 +82,34 @@ class SweepSetting(Section):
     **{
         AXES[name]: (
             tuple[Annotated[float, Field(gt=0)], ...],
-            Field(PAPER_VALUES.get(name, (setting.default,)), description=f"Values to try. {setting.description}"),
+            Field(
+                PAPER_VALUES.get(name, (setting.default,)),
+                description=f"Values of `objective.{name}` to try with {_needed_by(name)}.",
+            ),
         )
         for name, setting in TUNED.items()
     }
 )
 class SweepConfig(Section):
-    """A sweep."""
+    """The configuration of a sweep."""
 
     run: Config
-    """Configuration of a run, as for `ctcdro train`. The sweep replaces its seed, and the name, step size and smoothing
-    of its objective."""
+    """Configuration of a run, with the keys of a file for `ctcdro train`. The sweep sets its seed, and the name, step
+    size and smoothing of its objective."""
     objectives: tuple[MethodName, ...] = ("erm", "group-dro", "ctc-dro")
-    """Objectives to compare, each with all values of the settings that it takes. `erm` is the baseline."""
-    settings: tuple[SweepSetting, ...] | None = None
-    """Explicit list of settings, instead of all combinations of objectives and values."""
+    """Objectives to compare, each with all combinations of `step_sizes` and `smoothings` that it takes. `erm` is the
+    baseline."""
+    settings: tuple[SweepSetting, ...] | None = Field(
+        None, examples=[[{"objective": "erm"}, {"objective": "ctc-dro", "step_size": 1e-3, "smoothing": 0.5}]]
+    )
+    """Explicit list of settings to train. null: all combinations of objectives and values."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
-    """Seeds with which every setting is trained. Settings are compared by their means over seeds."""
+    """Seeds with which every setting is trained. Settings are selected by their means over seeds."""
     overrides: dict[MethodName, dict[str, Any]] = Field(default_factory=dict)
-    """Keys of `run` that differ for the runs of one objective, e.g. {group-dro: {sampling.sampler: group-uniform}}."""
+    """Keys of `run` that differ for one objective, such as `group-dro: {sampling.sampler: group-uniform}`."""
     scoring: Literal["plain", "ml-superb2", "paper"] = "plain"
-    """Scoring profile."""
+    """Scoring rules. `plain`: all edits of a language divided by all its characters. `ml-superb2`: those of the
+    ML-SUPERB 2.0 challenge. `paper`: those of the authors' scripts."""
 
     def problems(self) -> Iterator[str]:
         for key in ("objectives", *AXES.values(), "settings", "seeds"):
