@@ -101,7 +101,8 @@ def test_ml_superb_can_be_read_from_the_hub(tmp_path):
 
 
 def test_synthetic_speech_is_the_same_with_any_number_of_workers(tmp_path):
-    options = "--languages ces,kor --minutes 0.2:0.1:0.1 --duration kor=1.5:0.3 --noise ces=10:20".split()
+    options = ["--languages", "ces,kor", "--minutes", "0.2:0.1:0.1"]
+    options += ["--duration", "kor=1.5:0.3", "--noise", "ces=10:20"]
     contents = []
     for name, workers in (("one", 1), ("two", 2)):
         done = run("prepare", "synthetic", "--out", tmp_path / name, *options, "--workers", workers)

@@ -3,17 +3,22 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from ctcdro.cli.score import print_scores, score
-from ctcdro.scoring.scores import Scores
-from ctcdro.scoring.scores import score as score_records
+from ctcdro.cli.main import app
+from ctcdro.cli.score import print_scores
+from ctcdro.scoring.intervals import confidence_intervals
+from ctcdro.scoring.scores import Scores, count
 from ctcdro.scoring.transcripts import Prediction, write_predictions
 
 REFERENCE = "a1 [ces] dobrý den\na2 [ces] ahoj\nb1 [cmn] 你好\n"
 FIRST = "[ces] dobry den (a1)\n[slk] ahoj (a2)\n[cmn] 你 (b1)\n"
 SECOND = '{"id": "b1", "text": "你好", "lang": "cmn"}\n{"id": "a1", "text": "dobrý den", "lang": "ces"}\n'
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
 
 
 @pytest.fixture
@@ -24,9 +29,7 @@ def folder(tmp_path):
 
 
 def run(*arguments):
-    app = typer.Typer()
-    app.command()(score)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+    return CliRunner().invoke(app, ["score", *map(str, arguments)])
 
 
 def rows(shown):
@@ -38,42 +41,39 @@ def test_a_system_is_shown_by_language_and_over_languages(folder):
     done = run(folder / "text", folder / "first.trn")
     assert done.exit_code == 0, done.output
     found = rows(done.stdout)
-    assert ["ces", "2", "7.7"] in [row[:3] for row in found]
-    assert ["cmn", "1", "50.0", "(0.0", "to", "148.0)", "100.0", "100.0"] in found  # of one utterance
-    assert ["worst", "(CER:", "cmn)", "50.0"] in [row[:4] for row in found]
+    assert ["Czech", "(ces)", "2", "7.7"] in [row[:4] for row in found]
+    one_utterance = ["1", "50.0", "(0.0", "to", "148.0)", "100.0", "100.0"]
+    assert ["Mandarin", "Chinese", "(cmn)", *one_utterance] in found
+    assert ["worst", "CER:", "Mandarin", "Chinese", "(cmn)", "50.0"] in [row[:6] for row in found]
     assert any(row[:2] == ["mean", "28.8"] for row in found)
     assert ["spread", "29.9", "47.1", "35.4"] in found
     assert any(row[:4] == ["all", "utterances", "3", "13.3"] for row in found)
-    assert "intervals are only rough: ces, cmn" in done.stdout
+    assert "intervals are only rough: Czech (ces), Mandarin Chinese (cmn)" in done.stdout
     assert "minus" not in done.stdout
 
 
-def test_scores_can_be_shown_without_intervals(capsys):
-    print_scores(score_records([Prediction("a", "ces", "ahoj", "ces", "ahoi")]))
-    shown = capsys.readouterr().out
-    assert ["ces", "1", "25.0", "100.0", "100.0"] in rows(shown)
-    assert "In percent; profile plain" in shown
-    assert "rough" not in shown
+def shown(capsys, records):
+    counts = count(records)
+    print_scores(counts.scores(), confidence_intervals(counts))
+    return capsys.readouterr().out
 
 
 def test_languages_that_share_the_worst_rate_are_all_named(capsys):
     records = [Prediction(one, one, "ano", one, "an") for one in ("ces", "slk")]
-    print_scores(score_records([*records, Prediction("pol", "pol", "tak", "pol", "tak")]))
-    assert "worst (CER: ces, slk)" in capsys.readouterr().out
-    print_scores(score_records([Prediction(str(n), str(n), "ano", str(n), "an") for n in range(4)]))
-    assert "worst (CER: 4 languages tied)" in capsys.readouterr().out
+    tied = shown(capsys, [*records, Prediction("pol", "pol", "tak", "pol", "tak")])
+    assert "worst CER: Czech (ces), Slovak (slk)" in tied
+    many = shown(capsys, [Prediction(str(n), str(n), "ano", str(n), "an") for n in range(4)])
+    assert "worst CER: 4 languages tied" in many
 
 
 def test_empty_hypotheses_are_reported(capsys):
     records = [Prediction(str(n), "ces", "ano ne", None, "") for n in range(3)]
-    print_scores(score_records(records))
-    assert "Every hypothesis is empty" in capsys.readouterr().out
-    print_scores(score_records([*records, Prediction("3", "ces", "ano", "ces", "a")]))
-    assert "Every hypothesis is empty" not in capsys.readouterr().out
+    assert "Every hypothesis is empty" in shown(capsys, records)
+    assert "Every hypothesis is empty" not in shown(capsys, [*records, Prediction("3", "ces", "ano", "ces", "a")])
 
 
 def test_two_systems_are_compared(folder):
-    done = run(folder / "text", folder / "first.trn", folder / "second.jsonl", "--missing-as-empty")
+    done = run(folder / "text", folder / "first.trn", folder / "second.jsonl", "--on-missing", "empty")
     assert done.exit_code == 0, done.output
     assert ["CER", "50.0", "0.0", "-50.0"] in [row[-8:-4] for row in rows(done.stdout)]
     assert f"{folder / 'second.jsonl'} minus {folder / 'first.trn'}" in done.stdout
@@ -92,17 +92,17 @@ def test_json_of_one_system_is_its_scores(folder):
 
 def test_json_of_several_systems_has_all_and_the_comparisons(folder):
     files = [folder / "first.trn", folder / "second.jsonl"]
-    record = json.loads(run(folder / "text", *files, "--missing-as-empty", "--json").stdout)
+    record = json.loads(run(folder / "text", *files, "--on-missing", "empty", "--json").stdout)
     assert list(record["systems"]) == [str(path) for path in files]
     (comparison,) = record["comparisons"].values()
     assert comparison["summary"]["worst_cer"]["second"] == pytest.approx(4 / 13)
     assert comparison["t_test_over_languages"]["degrees"] == 1
 
 
-@pytest.mark.parametrize(("profile", "cer"), [("plain", 1 / 13), ("ml-superb2", 1 / 18), ("paper", 1 / 15)])
-def test_profiles_differ(folder, profile, cer):
-    record = json.loads(run(folder / "text", folder / "first.trn", "--profile", profile, "--json").stdout)
-    assert record["profile"] == profile
+@pytest.mark.parametrize(("scoring", "cer"), [("plain", 1 / 13), ("ml-superb2", 1 / 18), ("paper", 1 / 15)])
+def test_scoring_rules_differ(folder, scoring, cer):
+    record = json.loads(run(folder / "text", folder / "first.trn", "--scoring", scoring, "--json").stdout)
+    assert record["profile"] == scoring
     assert record["languages"]["ces"]["cer"] == pytest.approx(cer)
 
 
@@ -117,7 +117,7 @@ def test_predictions_are_reference_and_hypothesis_in_one(tmp_path):
 def test_a_single_language_has_no_spread_and_no_t_test(tmp_path):
     (tmp_path / "ref").write_text("a ahoj\nb ahoj\n")
     (tmp_path / "hyp").write_text("a aho\nb ahoj\n")
-    done = run(tmp_path / "ref", tmp_path / "hyp", tmp_path / "ref", "--lang", "ces")
+    done = run(tmp_path / "ref", tmp_path / "hyp", tmp_path / "ref", "--language", "ces")
     assert done.exit_code == 0, done.output
     assert ["spread", "–", "–", "–"] in rows(done.stdout)
     assert "t-test" not in done.stdout

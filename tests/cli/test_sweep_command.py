@@ -1,16 +1,16 @@
-"""`ctcdro sweep`: its options, and what it shows while runs are trained."""
+"""`ctcdro sweep`: its plan, its options, and its progress."""
 
 import io
-import json
 from types import SimpleNamespace
 
 import pytest
+import yaml
+from in_process import run
 from rich.console import Console
-from typer.testing import CliRunner
 
 from ctcdro.cli import console
-from ctcdro.cli.main import app
-from ctcdro.cli.sweep import JobProgress, _parse_options
+from ctcdro.cli.run_progress import JobProgress
+from ctcdro.cli.sweep import _parse_options
 from ctcdro.sweeps.jobs import Failure, LaunchState
 
 
@@ -22,7 +22,8 @@ def task(name, fraction=0.0):
 def test_every_run_that_ended_is_named_and_a_terminal_shows_those_at_work(monkeypatch, is_terminal):
     screen = io.StringIO()
     monkeypatch.setattr(console, "messages", Console(file=screen, force_terminal=is_terminal, width=120))
-    with JobProgress() as progress:
+    with JobProgress("3 runs") as progress:
+        assert screen.getvalue() == ""  # an error before the first run stands alone
         state = LaunchState(waiting=[task("c")], running=[task("b", 0.25)], done=[task("a")])
         progress(state)
         state.waiting, state.running = [], [task("c", 0.5)]
@@ -31,24 +32,57 @@ def test_every_run_that_ended_is_named_and_a_terminal_shows_those_at_work(monkey
         state.is_stopping = True
         progress(state)
     shown = screen.getvalue()
-    for line in ("1 of 3 are already finished", "b failed (2 of 3)", "Stopping; runs are writing their checkpoints"):
+    lines = ("3 runs", "1 of 3 are already finished", "b failed (2 of 3)", "Stopping; runs are writing their checkpoints")
+    for line in lines:
         assert shown.count(line) == 1
     assert ("step 50%" in shown) == is_terminal
 
 
-def test_the_schema_describes_every_key():
-    keys = json.loads(CliRunner().invoke(app, ["sweep", "--schema"]).stdout)["properties"]
-    assert {"run", "objectives", "step_sizes", "smoothings", "settings", "seeds", "overrides", "profile"} == set(keys)
-    assert [key for key, about in keys.items() if "description" not in about] == []
+@pytest.fixture
+def config(tmp_path):
+    settings = {
+        "run": {"dataset": "nowhere", "model": {"encoder": "mel-small"}, "training": {"num_batches": 100}},
+        "objectives": ["erm", "ctc-dro"],
+        "step_sizes": [0.001],
+        "smoothings": [0.1, 0.5],
+        "seeds": [3, 4],
+    }
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(settings))
+    return tmp_path / "sweep.yaml"
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = run("sweep", config, "--out", tmp_path / "out", "--dry-run", "--jobs", 2, "--threads", 3)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["Baseline", "(ERM)", "3,", "4", "100"] in rows
+    assert ["CTC-DRO", "0.001", "0.5", "3,", "4", "100"] in rows
+    plan = "6 runs (3 settings, 2 seeds): 600 batches; 2 runs at a time on the CPU (PyTorch finds no GPU), 3 threads each"
+    assert plan in done.stdout
+    assert f"First run folder: {tmp_path / 'out' / 'runs' / 'erm-seed3'}" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ([], "2 runs at a time on GPUs 4, 5, 1 thread each"),
+        (["--cpu", "--jobs", 2], "2 runs at a time on the CPU, 1 thread each"),
+        (["--cluster", "slurm"], "6 runs at a time on Slurm, one GPU each, 4 threads each"),
+        (["--cluster", "slurm", "--cpu"], "6 runs at a time on Slurm, no GPU each, 4 threads each"),
+    ],
+)
+def test_gpus_are_used_unless_the_cpu_is_asked_for(config, tmp_path, monkeypatch, options, where):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr("ctcdro.sweeps.submission.visible_gpus", lambda: ["4", "5"])
+    assert where in run("sweep", config, "--out", tmp_path / "out", "--dry-run", *options).stdout
+
+
+def test_finished_runs_are_counted_in_the_plan(config, tmp_path):
+    (tmp_path / "out" / "runs" / "erm-seed4" / "model").mkdir(parents=True)
+    assert "Already finished: 1 run\n" in run("sweep", config, "--out", tmp_path / "out", "--dry-run", "--cpu").stdout
 
 
 def test_options_of_sbatch_are_keys_and_values():
     assert _parse_options(["account=speech", "qos=a=b"]) == {"account": "speech", "qos": "a=b"}
-    with pytest.raises(ValueError, match=r"^--sbatch requires KEY=VALUE, e\.g\. account=speech; got 'account'\.$"):
-        _parse_options(["account"])
-
-
-def test_a_configuration_and_a_folder_are_required():
-    done = CliRunner().invoke(app, ["sweep"])
-    assert done.exit_code == 2
-    assert "CONFIG and --out are required" in done.stderr

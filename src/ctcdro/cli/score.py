@@ -165,10 +165,10 @@ def print_scores(scores: Scores, intervals: Uncertainty[Interval]) -> None:
 
     results.print(scores_table(scores, intervals).to_rich())
     confidence = f"{100 * intervals.confidence:g} %"
-    results.print(f"In percent, with {confidence} confidence intervals of the CER; scoring: {scores.profile}")
+    results.print(f"In percent, with {confidence} confidence intervals of the CER. Scoring: {scores.profile}")
     if scores.is_empty:
         results.print("Every hypothesis is empty: the model may predict only blanks.")
     if all(set(named) == {NO_LANGUAGE} for named in scores.confusion.values()):
         results.print("No hypothesis has a language, so LID is 0.")
     if few := ", ".join(map(language_name, scores.small_languages)):
-        results.print(f"Fewer than {FEW_UTTERANCES} utterances, so intervals are only rough: {few}")
+        results.print(f"Fewer than {FEW_UTTERANCES} utterances, so intervals are only rough: {few}", soft_wrap=True)

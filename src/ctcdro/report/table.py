@@ -158,14 +158,15 @@ class Table:
         return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
 
     def to_rich(self) -> rich.table.Table:
-        """For a terminal: numbers are aligned, with intervals and notes in a column to their right."""
+        """For a terminal: numbers are aligned, with intervals and notes in a column to their right; texts may wrap."""
         import rich.table
         from rich.text import Text
 
         table = rich.table.Table(box=None, header_style="bold", pad_edge=False)
         shown: list[list[str]] = []
         for index, column in enumerate(self.columns):
-            table.add_column(Text(column.name), justify="right" if self.is_number(index) else "left", no_wrap=True)
+            is_number = self.is_number(index)
+            table.add_column(Text(column.name), justify="right" if is_number else "left", no_wrap=is_number)
             shown.append([column.main(row[index]) for row in self.rows])
             extras = [column.extras(row[index]) for row in self.rows]
             if any(extras):
