@@ -50,7 +50,9 @@ def test_every_problem_gets_a_line(tmp_path, content, problems):
     assert done.stderr == ""
     found = sorted(done.stdout.splitlines())
     assert len(found) == len(problems)
-    assert all(line.startswith(f"{tmp_path / 'a.yaml'}: {problem}") for line, problem in zip(found, problems, strict=True))
+    assert all(
+        line.startswith(f"{tmp_path / 'a.yaml'}: {problem}") for line, problem in zip(found, problems, strict=True)
+    )
 
 
 def test_all_recipes_are_listed_with_a_line_about_each():

@@ -32,7 +32,12 @@ def test_every_run_that_ended_is_named_and_a_terminal_shows_those_at_work(monkey
         state.is_stopping = True
         progress(state)
     shown = screen.getvalue()
-    lines = ("3 runs", "1 of 3 are already finished", "b failed (2 of 3)", "Stopping; runs are writing their checkpoints")
+    lines = (
+        "3 runs",
+        "1 of 3 are already finished",
+        "b failed (2 of 3)",
+        "Stopping; runs are writing their checkpoints",
+    )
     for line in lines:
         assert shown.count(line) == 1
     assert ("step 50%" in shown) == is_terminal
@@ -58,7 +63,9 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(config, tmp_path, monkeypa
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["Baseline", "(ERM)", "3,", "4", "100"] in rows
     assert ["CTC-DRO", "0.001", "0.5", "3,", "4", "100"] in rows
-    plan = "6 runs (3 settings, 2 seeds): 600 batches; 2 runs at a time on the CPU (PyTorch finds no GPU), 3 threads each"
+    plan = (
+        "6 runs (3 settings, 2 seeds): 600 batches; 2 runs at a time on the CPU (PyTorch finds no GPU), 3 threads each"
+    )
     assert plan in done.stdout
     assert f"First run folder: {tmp_path / 'out' / 'runs' / 'erm-seed3'}" in done.stdout
     assert not (tmp_path / "out").exists()

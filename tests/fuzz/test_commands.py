@@ -101,6 +101,7 @@ def test_report(tmp_path, command, run, name, data):
 def test_transcribe(tmp_path, command, name, data):
     for other in ("config.json", "model.safetensors", "vocab.json"):
         (tmp_path / other).write_bytes(data.draw(st.binary(max_size=50)) if other == name else b"{}")
+    (tmp_path / "a.wav").touch()
     assert command("transcribe", tmp_path, tmp_path / "a.wav") == 2
 
 

@@ -52,9 +52,11 @@ COMMANDS = {
     "train run.yaml -o run": "train",
     "evaluate .": "train",
     "transcribe . a.wav": "train",
-    "export . out": "train",
+    "export . -o out": "train",
     "report . -o page.html": "report",
     "sweep sweep.yaml -o sweep": "sweep",
+    "config init": "train",
+    "config check run.yaml": "train",
     "demo": "demo",
     "prepare synthetic -o corpus": "demo",
     "prepare huggingface no-such-dataset -o corpus": "huggingface",
@@ -79,6 +81,8 @@ print(json.dumps(results))
 
 
 def test_a_command_names_its_own_extra(tmp_path):
+    for name in ("run.yaml", "sweep.yaml", "a.wav"):
+        (tmp_path / name).touch()
     results = run_with_only("data", RUN_ALL.format(commands=list(COMMANDS)), tmp_path)
     assert results.keys() == COMMANDS.keys()
     for command, (status, stderr) in results.items():

@@ -41,7 +41,7 @@ def describe(error: Exception) -> str:
 def _describe_usage(error: Any) -> str:
     """What typer says about a command or option, on one line, and the help page to read."""
     message = " ".join(error.format_message().split())
-    if hasattr(error, "possibilities"):
+    if hasattr(error, "option_name") and hasattr(error, "possibilities"):
         similar = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
         message = f"No such option: {error.option_name}.{similar}"
     elif parts := re.fullmatch(r"Invalid value for '([^']+)'.*?: (?:Value error, |Input should (be ))?(.*)", message):
