@@ -69,9 +69,9 @@ def test_it_leaves_runs_a_table_and_a_page(story):
 
 
 def test_it_prints_the_table_and_that_the_speech_is_synthetic(story):
-    for shown in ("Baseline (ERM)", "Group DRO", "CTC-DRO", "worst CER", "mean CER", "LID", "Synthetic speech"):
+    for shown in ("Baseline (ERM)", "Group DRO", "CTC-DRO", "worst CER", "mean CER", "LID", "The speech is synthetic"):
         assert shown in story.whole.stdout
-    assert f"Page: {story.folder / 'report.html'}" in story.whole.stdout
+    assert f"Report: {story.folder / 'report.html'}" in story.whole.stdout
 
 
 def test_a_finished_one_is_only_shown_again(story):

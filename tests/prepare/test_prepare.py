@@ -139,7 +139,7 @@ def test_a_dataset_made_with_other_options_is_not_overwritten(tmp_path):
     entries = [listed(tmp_path, 1)]
     prepare(entries, tmp_path / "out", {"reader": "mine"})
     before = (tmp_path / "out" / "train.jsonl").read_bytes()
-    with pytest.raises(ValueError, match=r"train\.jsonl already exists.*text_norm was 'clean'; reader was 'mine'"):
+    with pytest.raises(ValueError, match=r"train\.jsonl already exists.*reader was 'mine'; text_norm was 'clean'"):
         prepare(entries, tmp_path / "out", {"reader": "another"}, text_norm="paper")
     assert (tmp_path / "out" / "train.jsonl").read_bytes() == before
     prepare(entries, tmp_path / "out", {}, text_norm="paper", overwrite=True)

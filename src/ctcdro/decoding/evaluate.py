@@ -105,12 +105,14 @@ def _find_manifest(dataset: Path, split: str) -> Path:
     path = dataset / f"{split}.jsonl"
     if not path.is_file():
         splits = sorted(path.stem for path in dataset.glob("*.jsonl") if path.stem != "dropped")
-        remedy = (
-            f"Choose another --split; this dataset has {', '.join(splits)}."
-            if splits
-            else "If the dataset has moved, pass its folder with --dataset (`dataset` in Python)."
+        raise ValueError(
+            f"{path}: no such file (current folder: {Path.cwd()}); expected the manifest of split {split!r}. "
+            + (
+                f"Splits of this dataset: {', '.join(splits)}."
+                if splits
+                else "If the dataset is elsewhere, specify its folder with --dataset (`dataset` in Python)."
+            )
         )
-        raise ValueError(f"{path} does not exist. {remedy}")
     return path
 
 
