@@ -86,7 +86,7 @@ def test_the_corpus_of_a_finished_one_is_not_planned_again(story, monkeypatch):
 
 
 def test_other_options_need_another_folder(story):
-    with pytest.raises(ValueError, match=r"seeds was \[0\], now it is \[1\]"):
+    with pytest.raises(ValueError, match=r"seeds: \[0\] → \[1\]"):
         demo(story.folder, seed=1, specs=specs_of(story.folder), num_steps=4)
     with pytest.raises(ValueError, match=r"corpus/train\.jsonl .* other options\. Choose another --out\.$"):
         demo(story.folder, num_steps=4)

@@ -258,20 +258,11 @@ def test_slurm_is_asked_now_and_then_only(slurm, monkeypatch):
     assert num_asked(slurm) == 1
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.parametrize("visible", ["", "0"])
-def test_a_missing_gpu_is_reported_before_anything_starts(tmp_path, monkeypatch, visible):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    with pytest.raises(ValueError, match=r"^--gpu: torch finds no GPU on this machine\."):
-        launch([Writes(tmp_path / "task")], tmp_path / "logs", JobOptions(gpu=True))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_cores_are_shared_among_jobs(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert JobOptions().resolve(20) == (8, 1)
-    assert JobOptions(num_jobs=3).resolve(20) == (3, 2)
-    assert JobOptions(num_jobs=20).resolve(20) == (20, 1)
+    assert JobOptions(cpu=True).resolve(20) == (8, 1)
+    assert JobOptions(cpu=True, num_jobs=3).resolve(20) == (3, 2)
+    assert JobOptions(cpu=True, num_jobs=20).resolve(20) == (20, 1)
     assert JobOptions("slurm").resolve(20) == (20, 4)
 
 
@@ -280,6 +271,13 @@ def test_gpus_are_assigned_in_turn_by_their_visible_names(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for visible, names in (("2,5", ["2", "5"]), ("", ["0", "1"])):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        assert JobOptions(gpu=True).resolve(20) == (2, 4)
-        assert _devices(JobOptions(gpu=True), 3) == [*names, names[0]]
-    assert _devices(JobOptions(gpu=True, cluster="slurm"), 3) == [None] * 3
+        assert JobOptions().resolve(20) == (2, 4)
+        assert _devices(JobOptions(), 3) == [*names, names[0]]
+    assert _devices(JobOptions(cpu=True), 3) == [""] * 3
+    assert _devices(JobOptions("slurm"), 3) == [None] * 3, "Slurm assigns them"
+    assert _devices(JobOptions("slurm", cpu=True), 3) == [""] * 3
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_gpus_jobs_use_the_cpu():
+    assert _devices(JobOptions(), 2) == [""] * 2

@@ -82,9 +82,9 @@ def story(tmp_path_factory):
 def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(story):
     assert story.broken.exit_code == 1
     assert f"{NAMES[1]} failed:" in story.broken.stderr
-    assert "seed was 99, now it is 0" in story.broken.stderr
+    assert "seed: 99 → 0" in story.broken.stderr
     log = next(line.split("Log: ")[1] for line in story.broken.stderr.splitlines() if "Log: " in line)
-    assert "seed was 99" in Path(log).read_text()
+    assert "seed: 99 → 0" in Path(log).read_text()
     assert "Run the same command again to retry; finished runs are kept" in story.broken.stderr
     for name in (NAMES[0], NAMES[2]):
         assert RunFolder(story.folder / "sweep" / "runs" / name).is_finished
@@ -133,7 +133,7 @@ def test_a_run_done_anew_comes_to_the_same_bytes(story):
 
 def test_a_sweep_of_another_configuration_is_not_gone_on_with(story):
     config = read_sweep(story.folder / "sweep-of.yaml", ["run.training.num_batches=140"])
-    with pytest.raises(ValueError, match=r"run\.training\.num_batches was 70, now it is 140"):
+    with pytest.raises(ValueError, match=r"run\.training\.num_batches: 70 → 140"):
         sweep(config, story.folder / "sweep")
 
 
@@ -161,16 +161,16 @@ def test_a_sweep_that_has_trained_nothing_yet_may_be_corrected(mistaken):
 def test_a_sweep_with_a_checkpoint_or_a_model_may_not(mistaken):
     checkpoints = mistaken.run.checkpoints
     save_checkpoint(checkpoints, Checkpoint(1, {}, {}))
-    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction was 0\.1, now it is 0\.2"):
+    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction: 0\.1 → 0\.2"):
         claim_folder(mistaken.right, mistaken.folder)
     shutil.rmtree(checkpoints)
     mistaken.run.model.mkdir()
-    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction was 0\.1, now it is 0\.2"):
+    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction: 0\.1 → 0\.2"):
         claim_folder(mistaken.right, mistaken.folder)
 
 
 def test_a_sweep_whose_runs_are_at_work_may_not(mistaken):
-    refused = pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction was 0\.1, now it is 0\.2")
+    refused = pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction: 0\.1 → 0\.2")
     with lock_folder(mistaken.folder.logs / mistaken.run.path.name), refused:
         claim_folder(mistaken.right, mistaken.folder)
     claim_folder(mistaken.right, mistaken.folder)

@@ -84,7 +84,7 @@ def sweep(
 
     settings = read_sweep(config, overrides or [])
     minutes = round(60 * time_limit) or 1
-    options = JobOptions(cluster, jobs, threads, not cpu, minutes, partition, _parse_options(sbatch or []))
+    options = JobOptions(cluster, jobs, threads, cpu, minutes, partition, _parse_options(sbatch or []))
     if dry_run:
         print_plan(settings, out, options)
         return

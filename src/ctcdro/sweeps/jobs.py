@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..storage.paths import PathLike
 from .slurm import SlurmQueue, wait_for_shared_files
-from .submission import ERROR_FILE, JobOptions, Task, submit, visible_gpus
+from .submission import ERROR_FILE, JobOptions, Task, submit
 
 if TYPE_CHECKING:
     from submitit import Job
@@ -71,7 +71,7 @@ def launch(
 
     Raises:
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all jobs have ended.
-        ValueError: if there is no GPU or no Slurm, or Slurm rejects a job; jobs that had begun are stopped.
+        ValueError: if there is no Slurm, or Slurm rejects a job; jobs that had begun are stopped.
     """
     options = options or JobOptions()
     state = LaunchState(waiting=[task for task in tasks if not task.is_done()])
@@ -146,10 +146,8 @@ def _stop_signals_interrupt() -> Iterator[None]:
 
 
 def _devices(options: JobOptions, num_jobs: int) -> list[str | None]:
-    """The GPU of each job; None where Slurm assigns it, or no GPU is used."""
-    if not options.gpu or options.cluster == "slurm":
+    """CUDA_VISIBLE_DEVICES of each job: one GPU, or empty where it has none; None where Slurm assigns it."""
+    if options.cluster == "slurm" and not options.cpu:
         return [None] * num_jobs
-    gpus = visible_gpus()
-    if not gpus:  # training would silently use the CPU
-        raise ValueError("--gpu: torch finds no GPU on this machine. Run without --gpu, or install a CUDA build.")
+    gpus = options.local_gpus() or [""]
     return [gpus[number % len(gpus)] for number in range(num_jobs)]

@@ -41,12 +41,12 @@ class JobOptions:
 
     cluster: Literal["local", "slurm"] = "local"
     num_jobs: int | None = None
-    """Jobs at a time; by default one per core (or GPU), and on a cluster all."""
+    """Jobs at a time; by default one per GPU, without GPUs one per core, and on a cluster all."""
     num_threads: int | None = None
     """CPU threads per job; by default an equal share of the cores, and 4 on a cluster. Results depend on it in their
     last bits."""
-    gpu: bool = False
-    """Whether each job gets a GPU; otherwise jobs see none."""
+    cpu: bool = False
+    """Hide all GPUs from jobs. By default each job has one GPU, if there are any; on a cluster it requests one."""
     minutes: int = 24 * 60
     """Time limit of a Slurm job; it is then queued again and resumes."""
     partition: str | None = None
@@ -58,8 +58,12 @@ class JobOptions:
         if self.cluster == "slurm":
             return self.num_jobs or max(1, num_tasks), self.num_threads or 4
         num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        num_jobs = self.num_jobs or (len(visible_gpus()) if self.gpu else num_cores) or 1
+        num_jobs = self.num_jobs or len(self.local_gpus()) or num_cores
         return num_jobs, self.num_threads or max(1, num_cores // num_jobs)
+
+    def local_gpus(self) -> list[str]:
+        """Numbers or names of the GPUs for jobs on this machine."""
+        return [] if self.cpu or self.cluster == "slurm" else visible_gpus()
 
 
 def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device: str | None) -> Job[None]:
@@ -78,13 +82,14 @@ def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device
             name=task.name,
             timeout_min=options.minutes if is_slurm else UNLIMITED_MINUTES,
             cpus_per_task=num_threads,
-            gpus_per_node=1 if options.gpu and is_slurm else None,
+            gpus_per_node=1 if is_slurm and not options.cpu else None,
             slurm_partition=options.partition,
             slurm_additional_parameters=dict(options.sbatch) or None,
         )
         return executor.submit(JobProcess(task, str(folder), num_threads, device))
     except RuntimeError as error:  # Slurm is missing, or rejects the job
-        raise ValueError(f"Cannot submit {task.name}: {error}") from error
+        hint = " If the cluster has no GPUs, pass --cpu." if is_slurm and not options.cpu else ""
+        raise ValueError(f"Cannot submit {task.name}: {error}{hint}") from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
