@@ -15,7 +15,7 @@ def test_unknown_names_are_rejected(name):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
 def test_a_missing_gpu_is_an_error_with_its_remedy(name):
-    with pytest.raises(ValueError, match=rf"^--device {name}: PyTorch finds no GPU\. Use --device cpu, or install a CUDA"):
+    with pytest.raises(ValueError, match=rf"^--device {name}: PyTorch finds no GPU\. Use --device cpu, or"):
         select_device(name)
     assert select_device("auto") == torch.device("cpu")
 

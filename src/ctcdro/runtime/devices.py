@@ -27,7 +27,9 @@ def select_device(name: str = "auto") -> torch.device:
     if name == "cpu" or (name == "auto" and not num_gpus):
         return torch.device("cpu")
     if not num_gpus:
-        raise ValueError(f"--device {name}: PyTorch finds no GPU. Use --device cpu, or install a CUDA build of PyTorch.")
+        raise ValueError(
+            f"--device {name}: PyTorch finds no GPU. Use --device cpu, or install a CUDA build of PyTorch."
+        )
     device = torch.device("cuda" if name == "auto" else name)
     if device.index is not None and device.index >= num_gpus:
         raise ValueError(f"--device {name}: there is no such GPU. The GPUs are cuda:0 to cuda:{num_gpus - 1}.")
