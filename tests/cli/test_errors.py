@@ -61,7 +61,7 @@ WRONG = {
     "evaluate empty": "empty: the run has no model yet. Resume it with the command that started it.",
     "evaluate empty --scoring strict": "--scoring: 'strict' is not one of 'plain', 'ml-superb2', 'paper'.",
     "evaluate empty --lm-weight 1": "--lm-weight requires --lm",
-    "transcribe empty": "Missing argument 'AUDIO...'.",
+    "transcribe empty": "Missing argument 'AUDIO'.",
     "transcribe empty nowhere.wav": "nowhere.wav does not exist.",
     "export empty --out new": "empty: the run has no model yet.",
     "export empty": "Missing option '--out' / '-o'.",

@@ -21,7 +21,7 @@ def evaluate(
         Path | None, typer.Option(metavar="DIR", help="Dataset folder.", show_default="that of the run")
     ] = None,
     device: DeviceOption = "auto",
-    batch_duration: Annotated[float, typer.Option(metavar="SECONDS", help="Audio per batch.", min=0)] = 50.0,
+    batch_duration: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds of audio per batch.", min=0)] = 50.0,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes that read audio.", min=0)] = 0,
     on_error: Annotated[
         Literal["fail", "skip"],

@@ -17,7 +17,7 @@ def transcribe(
     run: RunArgument,
     audio: Annotated[
         list[Path],
-        typer.Argument(metavar="AUDIO...", help="Audio files, e.g. recordings/*.wav.", callback=must_be_file()),
+        typer.Argument(metavar="AUDIO", help="Audio files, e.g. recordings/*.wav.", callback=must_be_file()),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per file.")] = False,
     device: DeviceOption = "auto",
