@@ -120,7 +120,7 @@ def test_the_first_page_groups_the_commands():
 def test_the_command_without_arguments_prints_its_help():
     done = run()
     assert done.returncode == 2
-    assert done.stdout == run("--help").stdout
+    assert done.stdout.split() == run("--help").stdout.split()
 
 
 def test_the_version_is_that_of_the_package():
@@ -143,5 +143,5 @@ def test_help_imports_nothing_slow():
         f"except SystemExit: print(*{slow!r} & set(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "Usage: ctcdro" in done.stdout
+    assert "prepare" in done.stdout
     assert done.stderr.split() == []
