@@ -5,25 +5,28 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs architecture
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-package test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs reference architecture results
 
 help:
-	@echo "make install   the package and its development tools, into $(VENV)"
-	@echo "make demo      synthetic speech, three objectives, a table and a page, into ctcdro-demo; minutes"
-	@echo "make test      all tests but the slow ones"
-	@echo "make test-durations  the same, with the 40 slowest tests"
-	@echo "make test-slow tests that take minutes each"
-	@echo "make test-browser  report page and site search in Chromium (apt-get install chromium)"
-	@echo "make test-faults   kills, full disks, damaged files; minutes"
+	@echo "make install             create $(VENV) with the package and its development tools"
+	@echo "make demo                run the demonstration, into ctcdro-demo; minutes"
+	@echo "make lint                ruff and mypy"
+	@echo "make test                unit tests and docstring examples"
+	@echo "make test-durations      the same, then the 40 slowest tests"
+	@echo "make test-slow           tests that take minutes each"
+	@echo "make test-faults         kills, full disks, damaged files; half an hour"
 	@echo "make test-faults-with-hf_trainer  kill and resume a training script (also lightning, speechbrain); minutes"
-	@echo "make test-fuzz     hostile input, many times that of make test; minutes"
-	@echo "make test-integrations  other toolkits, each in its own environment (or one: make test-with-lightning)"
-	@echo "make lint      style and types"
-	@echo "make bench     benchmarks; minutes; results go to benchmarks/results"
-	@echo "make bench-samplers  our batch sampler beside those of lhotse and SpeechBrain; minutes"
-	@echo "make docs      the documentation as a site, into site"
-	@echo "make architecture  the picture in docs/architecture.md, drawn from the imports"
-	@echo "make clean     remove $(VENV) and caches"
+	@echo "make test-fuzz           untrusted input; minutes"
+	@echo "make test-integrations   toolkits, each in its own environment (one: make test-with-lightning)"
+	@echo "make test-package        wheel, extras and notebook, in fresh environments; minutes"
+	@echo "make test-browser        report page and site search in Chromium (apt-get install chromium)"
+	@echo "make docs                build the documentation, into site"
+	@echo "make reference           render the command-line and configuration reference from the code"
+	@echo "make architecture        draw the picture in docs/project/architecture.md from the imports"
+	@echo "make results             fill measured tables and draw figures, from docs/results.json"
+	@echo "make bench               benchmarks, into docs/results.json; minutes"
+	@echo "make bench-samplers      the batch sampler compared with those of lhotse and SpeechBrain; minutes"
+	@echo "make clean               remove $(VENV) and caches"
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or newer is needed: make PYTHON=python3.11 …')"
@@ -59,16 +62,20 @@ test-faults: $(STAMP)
 	$(BIN)/python -m pytest -m faults tests/faults
 	cd tests/integrations && OMP_NUM_THREADS=1 ../../$(BIN)/python -m pytest -m faults test_accelerate.py
 
-# Where there is no wheel of atheris, hypothesis has tried the same parsers.
+# Where atheris has no wheel, hypothesis alone tests the parsers.
 test-fuzz: $(STAMP)
 	CTCDRO_FUZZ_EXAMPLES=300 $(PYTEST) $(LONG_TESTS) tests/fuzz
 	if $(BIN)/python -m pip install --quiet --constraint constraints.txt atheris; \
 		then $(BIN)/python tests/fuzz/atheris_parsers.py -runs=50000 -artifact_prefix=build/; \
-		else echo "atheris is not to be had here, and left out"; fi
+		else echo "atheris has no wheel for this Python; skipped"; fi
 
-# Each toolkit has an environment of its own, .venv/with-<toolkit>, with the versions of requirements/<toolkit>.txt. What
-# pins old versions of what it does not need here is installed without dependencies (<toolkit>-alone.txt). torchaudio's
-# extension does not load beside a CPU build of torch; its Python part, which is all they use, loads without it.
+test-package: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --constraint tests/package/requirements.txt build
+	$(BIN)/python -m pytest -m package tests/package
+
+# Each toolkit has its own environment, .venv/with-<toolkit>, with the versions of requirements/<toolkit>.txt. Packages that
+# pin old versions of others are installed without dependencies (<toolkit>-alone.txt). The extension of torchaudio does not
+# load with a CPU build of torch; its Python part, which is all that the toolkits use, loads without it.
 TOOLKITS := hf_trainer lightning lhotse espnet speechbrain
 REQUIREMENTS := tests/integrations/requirements
 
@@ -102,7 +109,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
 bench-samplers: $(VENV)/with-samplers/.installed
-	$(VENV)/with-samplers/bin/python benchmarks/sampler_peers.py
+	$(VENV)/with-samplers/bin/python benchmarks/run.py sampler_peers
 
 $(VENV)/with-samplers/.installed: $(REQUIREMENTS)/lhotse.txt $(REQUIREMENTS)/speechbrain.txt
 
@@ -114,8 +121,14 @@ docs: $(DOCS_STAMP)
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "The site: site/index.html"
 
+reference: $(STAMP)
+	$(BIN)/python docs/render_reference.py
+
 architecture:
 	$(PYTHON) docs/draw_architecture.py
 
+results: $(STAMP)
+	$(BIN)/python docs/render_results.py
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build site src/*.egg-info
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site src/*.egg-info

@@ -1,33 +1,55 @@
-"""What the site needs besides Markdown: formulas that need no script, and docstrings and links as Markdown has them.
+"""What the site needs besides Markdown: formulas that need no script, files from outside of docs/, and docstrings.
 
 - Formulas become MathML when the site is built; browsers draw it themselves.
-- Docstrings have `.. math::` and `:math:`, and sections called "Example", none of which mkdocstrings knows.
-- Pages link to files of the project outside of docs/. Those are not on the site: there the words stay, the link goes.
+- `<!-- include: CHANGELOG.md -->` is replaced by that file of the project.
+- Links to files of the project outside of docs/ become plain text, because those files are not on the site.
+- Docstrings use `.. math::`, `:math:` and sections called "Example", which mkdocstrings does not know.
 """
 
 from __future__ import annotations
 
 import html
+import posixpath
 import re
+from pathlib import Path
 from typing import Any
 
 import griffe
 from latex2mathml.converter import convert
 
+ROOT = Path(__file__).parents[1]
+
 # As `pymdownx.arithmatex` leaves them.
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
-LINK_OUT_OF_DOCS = re.compile(r"\[([^\[\]]*)\]\(\.\./[^()\s]*\)")
+INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.MULTILINE)
+LOCAL_LINK = re.compile(r"\[([^\[\]]*)\]\((?!https?:|#)([^()\s]*)\)")
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by mkdocs for the text of each page.
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Called by mkdocs for the text of each page."""
+    folder = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
+    if include := INCLUDE.fullmatch(markdown.strip()):
+        return with_local_links((ROOT / include[1]).read_text(encoding="utf-8"), ".", folder)
+    return with_local_links(markdown, folder, folder)
+
+
+def with_local_links(markdown: str, source: str, target: str) -> str:
+    """The text of a file in the folder `source`, for a page in the folder `target`, both relative to the project.
 
     Example:
-        >>> on_page_markdown("Figures are in [`results`](../benchmarks/results), see [data](data.md).")
-        'Figures are in `results`, see [data](data.md).'
+        >>> with_local_links("[A](../examples/a.py), [B](b.md), [C](how-to/c.md#d)", "docs", "docs")
+        'A, [B](b.md), [C](how-to/c.md#d)'
+        >>> with_local_links("[B](docs/b.md), [L](LICENSE)", ".", "docs/project")
+        '[B](../b.md), L'
     """
-    return LINK_OUT_OF_DOCS.sub(r"\1", markdown)
+
+    def rewritten(found: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(source, found[2]))
+        is_on_site = path.startswith("docs/")
+        return f"[{found[1]}]({posixpath.relpath(path, target)})" if is_on_site else found[1]
+
+    return LOCAL_LINK.sub(rewritten, markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 from cpu_bfloat16 import pytest_configure, pytest_runtest_setup  # noqa: F401
 from crashed_workers import pytest_sessionfinish, pytest_testnodedown  # noqa: F401
@@ -6,6 +8,10 @@ from hypothesis import settings
 # The same command gives the same result: examples are drawn from a fixed seed, and no test depends on time.
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=False)
 settings.load_profile("repeatable")
+
+# A shell ignores Ctrl-C in what it runs in the background, and so would all processes that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,8 @@ from ctcdro.prepare.readers.nemo import read_nemo
 
 SPLITS = ("train", "dev", "test")
 TAGS = {"ces": "cs", "cmn": "zh-CN", "ara": "ar", "hin": "hi", "deu": "de"}
+FLEURS_FOLDERS = {"ces": "cs_cz", "cmn": "cmn_hans_cn", "ara": "ar_eg", "hin": "hi_in", "deu": "de_de"}
+FLEURS_FOLDERS |= {"kor": "ko_kr", "pol": "pl_pl", "ron": "ro_ro", "spa": "es_419"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Fleurs:
 
     def write(self, root, spoken, **how):
         for (split, lang), several in grouped(spoken, "split", "lang"):
-            folder = root / f"{TAGS[lang].lower().replace('-', '_')}_xx"
+            folder = root / FLEURS_FOLDERS[lang]
             rows = [f"7\t{one.id}.wav\t{one.text.upper()}!\t{one.text}\tx\t16000\tMALE" for one in several]
             write_lines(folder / f"{split}.tsv", rows, **how)
             for one in several:

@@ -144,7 +144,7 @@ def test_two_processes_share_the_batches_hold_the_same_weights_and_resume(tmp_pa
 
 def test_position_of_the_guide_does_not_count_what_workers_request():
     names = {}
-    _, position = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), flags=re.DOTALL | re.MULTILINE)
+    [position] = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), flags=re.DOTALL | re.MULTILINE)
     exec(position, names)
     sampler, corpus = toy.Toy().sampler(), Corpus()
     position = names["Position"](sampler)

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -29,18 +30,26 @@ def rounds_of_all_groups():
     return [[pools[group].pop() for group in groups] for groups in order]
 
 
-def in_processes(function, world_size, folder):
-    """Runs function(rank, world_size) in as many processes with gloo, and returns what each of them saved."""
-    torch.multiprocessing.spawn(_join, args=(function, world_size, str(folder)), nprocs=world_size)
-    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(world_size)]
+@pytest.fixture(scope="module")
+def both_ranks(tmp_path_factory):
+    """Runs the functions of `IN_PROCESSES` in two processes with gloo. Returns their results per rank, by name."""
+    folder = tmp_path_factory.mktemp("ranks")
+    torch.multiprocessing.spawn(_join, args=(str(folder),), nprocs=2)
+    ranks = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+    return {function.__name__: [rank[function.__name__] for rank in ranks] for function in IN_PROCESSES}
 
 
-def _join(rank, function, world_size, folder):
+def _join(rank, folder):
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=world_size)
-    torch.save(function(rank, world_size), Path(folder) / f"{rank}.pt")
+    torch.distributed.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
+    torch.save({function.__name__: function(rank, 2) for function in IN_PROCESSES}, Path(folder) / f"{rank}.pt")
     torch.distributed.barrier()  # a process that leaves early may abort another
     torch.distributed.destroy_process_group()
+
+
+def on_device():
+    """The tensor operations for other devices, on the host."""
+    return mock.patch.object(host_memory, "is_readable", return_value=False)
 
 
 def weigh_rounds(rank, world_size):
@@ -57,8 +66,8 @@ def weigh_rounds(rank, world_size):
 
 
 @pytest.fixture(scope="module")
-def weights_of_two(tmp_path_factory):
-    return in_processes(weigh_rounds, 2, tmp_path_factory.mktemp("two"))
+def weights_of_two(both_ranks):
+    return both_ranks["weigh_rounds"]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -86,8 +95,8 @@ def test_weights_of_group_dro_are_those_of_one_process_that_saw_both_batches_as_
 def odd_batches(rank, world_size):
     """On the host, and with the tensor operations for other devices."""
     results = weigh_odd_batches(rank)
-    host_memory.is_readable = lambda *tensors: False
-    return results | {f"{name}, device": values for name, values in weigh_odd_batches(rank).items()}
+    with on_device():
+        return results | {f"{name}, device": values for name, values in weigh_odd_batches(rank).items()}
 
 
 def weigh_odd_batches(rank):
@@ -107,8 +116,8 @@ def weigh_odd_batches(rank):
     return {"seen": torch.stack(seen), "skipped": objective.num_skipped}
 
 
-def test_ranks_may_have_unequal_batches_or_no_finite_loss(tmp_path):
-    ranks = in_processes(odd_batches, 2, tmp_path)
+def test_ranks_may_have_unequal_batches_or_no_finite_loss(both_ranks):
+    ranks = both_ranks["odd_batches"]
     for rank in ranks:
         assert rank["skipped"].tolist() == rank["skipped, device"].tolist() == [1, 1]
         torch.testing.assert_close(rank["seen, device"], rank["seen"], equal_nan=True)
@@ -135,8 +144,8 @@ def on_device_and_alone(rank, world_size):
     """The weights with the tensor operations for other devices; and with a process group of this rank alone."""
     alone = [torch.distributed.new_group([other]) for other in range(world_size)][rank]
     results = {"alone": weigh_own(ctcdro.ctc_dro(1, step_size=1e-3, smoothing=0.5, process_group=alone), rank)}
-    host_memory.is_readable = lambda *tensors: False
-    return results | {f"device, {name}": weights for name, weights in weigh_rounds(rank, world_size).items()}
+    with on_device():
+        return results | {f"device, {name}": weights for name, weights in weigh_rounds(rank, world_size).items()}
 
 
 def weigh_own(objective, rank):
@@ -145,8 +154,8 @@ def weigh_own(objective, rank):
     return objective.num_skipped
 
 
-def test_other_devices_and_process_groups(tmp_path, weights_of_two):
-    ranks = in_processes(on_device_and_alone, 2, tmp_path)
+def test_other_devices_and_process_groups(both_ranks, weights_of_two):
+    ranks = both_ranks["on_device_and_alone"]
     for rank in ranks:
         assert rank["alone"].tolist() == [1]  # pooled over both ranks it would be 2
         for name in EVERY:
@@ -165,8 +174,8 @@ def group_dro_gradient(rank, world_size):
     return {"gradient": model.module.weight.grad.flatten(), "loss": loss.detach()}
 
 
-def test_group_dro_over_ranks_has_the_gradient_of_one_process(tmp_path):
-    ranks = in_processes(group_dro_gradient, 2, tmp_path)
+def test_group_dro_over_ranks_has_the_gradient_of_one_process(both_ranks):
+    ranks = both_ranks["group_dro_gradient"]
     objective = ctcdro.group_dro(2, step_size=1e-2)
     weight = torch.ones(1, requires_grad=True)
     loss = objective(weight * torch.tensor([3.0, 4.0, 5.0, 9.0]), torch.tensor([0, 0, 1, 0]))
@@ -181,8 +190,11 @@ def sampled_batches(rank, world_size):
     return {"rank and world size": list(sampler.rank_and_world_size), "batches": list(sampler)}
 
 
-def test_samplers_ask_torch_distributed_for_rank_and_world_size(tmp_path):
-    ranks = in_processes(sampled_batches, 2, tmp_path)
+def test_samplers_ask_torch_distributed_for_rank_and_world_size(both_ranks):
+    ranks = both_ranks["sampled_batches"]
     alone = ctcdro.LengthMatchedBatchSampler([5.0] * 60, [0] * 20 + [1] * 40, batch_duration=20.0)
     assert [rank["rank and world size"] for rank in ranks] == [[0, 2], [1, 2]]
     assert [batch for turn in zip(*(rank["batches"] for rank in ranks), strict=True) for batch in turn] == list(alone)
+
+
+IN_PROCESSES = (weigh_rounds, odd_batches, on_device_and_alone, group_dro_gradient, sampled_batches)

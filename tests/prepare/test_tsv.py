@@ -40,7 +40,7 @@ def test_languages_can_be_chosen_by_code_or_folder(layout, read, tmp_path):
     for chosen in (["ces"], [folder.name]):
         assert {one.lang for one in read(tmp_path, chosen)} == {"ces"}
     assert {one.lang for one in read(folder)} == {"ces"}, "the folder of one language"
-    with pytest.raises(ValueError, match=r"no swe \(found: ces, cmn\)"):
+    with pytest.raises(ValueError, match=r"no swe \(found: (ces, cmn|cmn, ces)\)"):
         list(read(tmp_path, ["swe"]))
     with pytest.raises(ValueError, match=r"no train\.tsv in this folder or one below it"):
         list(read(tmp_path / "nowhere"))
@@ -85,17 +85,17 @@ def test_clips_of_old_releases_have_no_suffix(tmp_path):
 
 def test_audio_of_fleurs_that_is_not_unpacked_is_named(tmp_path):
     Fleurs().write(tmp_path, SPOKEN)
-    (tmp_path / "cs_xx" / "audio" / "dev").rename(tmp_path / "cs_xx" / "audio" / "away")
+    (tmp_path / "cs_cz" / "audio" / "dev").rename(tmp_path / "cs_cz" / "audio" / "away")
     with pytest.raises(ValueError, match=r"Unpack dev\.tar\.gz"):
         list(read_fleurs(tmp_path))
-    (tmp_path / "cs_xx" / "audio" / "away").rename(tmp_path / "cs_xx" / "dev")
+    (tmp_path / "cs_cz" / "audio" / "away").rename(tmp_path / "cs_cz" / "dev")
     assert prepare(read_fleurs(tmp_path), tmp_path / "out", {}).dropped == []
 
 
 def test_files_of_one_name_in_two_languages_stay_two_utterances(tmp_path):
     Fleurs().write(tmp_path, [Spoken(split, lang, "1234", "a") for split in SPLITS for lang in ("ces", "cmn")])
     done = prepare(read_fleurs(tmp_path), tmp_path / "out", {})
-    assert [one.id for one in done.manifests["train"]] == ["ces_1234", "cmn_1234"]
+    assert {one.id for one in done.manifests["train"]} == {"ces_1234", "cmn_1234"}
     assert done.dropped == []
 
 

@@ -54,7 +54,7 @@ def defined_names(folder):
 
 
 def test_functions_and_folders_on_the_page_exist(script):
-    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    text = (DOCS / "project/architecture.md").read_text(encoding="utf-8")
     folders = {folder: set(defined_names(script.PACKAGE / folder)) for folder in script.folder_graph()}
     named = re.findall(rf"`({'|'.join(folders)})\.([\w.]+)`", text)
     assert len(named) > 15

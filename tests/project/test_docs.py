@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,12 +16,15 @@ from layouts import write_audio
 
 import ctcdro
 from ctcdro import Manifest
-from ctcdro.sweeps.config import parse_sweep
+from ctcdro.runs.config import Config, parse_config
+from ctcdro.sweeps.config import SweepConfig, parse_sweep
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 READ_BY_PEOPLE = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
+GUIDES = [page for page in PAGES if page.parent.name in ("how-to", "tutorials", "explanation")]
+SECTIONS = ("model", "objective", "data", "sampling", "optimizer", "training")
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 
 
@@ -83,12 +87,12 @@ def test_python_on_pages_is_python():
 
 
 def command_lines(page):
-    """What is typed after `ctcdro`, in blocks of code; lines that end in a backslash go on."""
-    for code in fences(page, ""):
-        for line in code.replace("\\\n", " ").splitlines():
-            typed = re.match(r"(?:.* -m )?ctcdro (.*)", line)
-            if typed:
-                yield shlex.split(typed[1], comments=True)
+    """What is typed after `ctcdro`: in blocks of code, where a backslash continues a line, and in sentences."""
+    in_blocks = "\n".join(fences(page, "")).replace("\\\n", " ").splitlines()
+    in_sentences = re.findall(r"`(ctcdro [^`\n]+)`", prose(page))
+    for line in (*in_blocks, *in_sentences):
+        if typed := re.match(r"(?:.* -m )?ctcdro (.*)", line):
+            yield shlex.split(typed[1], comments=True)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +106,7 @@ def commands():
 
 def unknown_words(words, command):
     """The commands and options among words that do not exist."""
-    if hasattr(command, "commands"):
+    if hasattr(command, "commands") and words and not words[0].startswith("-"):
         if words[0] not in command.commands:
             return {words[0]}
         return unknown_words(words[1:], command.commands[words[0]])
@@ -118,32 +122,87 @@ def test_commands_and_their_options_exist(commands):
 
 
 def test_targets_of_make_exist():
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE))
+    for toolkit in re.search(r"^TOOLKITS := (.*)$", makefile, flags=re.MULTILINE)[1].split():
+        targets |= {f"test-with-{toolkit}", f"test-faults-with-{toolkit}"}
     commands = "\n".join(code for page in READ_BY_PEOPLE for code in fences(page, ""))
     text = "\n".join(prose(page) for page in READ_BY_PEOPLE)
     named = {*re.findall(r"^make ([\w-]+)", commands, flags=re.MULTILINE), *re.findall(r"`make ([\w-]+)`", text)}
     assert named - targets == set()
 
 
-def test_extras_on_the_quick_start_are_those_there_are():
-    import tomllib
-
+def test_extras_on_the_page_about_installation_are_those_there_are():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    rows = re.findall(r"^\| (`[^|]+`) \|", text_of(DOCS / "quickstart.md"), flags=re.MULTILINE)
-    listed = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
+    listed = re.findall(r"^\| `([^|`]+)` \|", text_of(DOCS / "install.md"), flags=re.MULTILINE)
     assert set(listed) == set(extras) - {"dev", "docs"}
+    named = {name for page in READ_BY_PEOPLE for name in re.findall(r"(?:\.|ctcdro)\[([\w,-]+)\]'", text_of(page))}
+    assert {extra for names in named for extra in names.split(",")} <= set(extras)
+
+
+# The configuration.
+
+
+def test_configurations_on_pages_are_valid():
+    checked = 0
+    for page in GUIDES:
+        for code in fences(page, "yaml"):
+            values = yaml.safe_load(code)
+            if "ctc_conf" in values:  # of ESPnet
+                continue
+            if set(values) <= set(SweepConfig.model_fields):
+                parse_sweep({"run": {"dataset": "data"}, **values})
+            else:
+                parse_config({"dataset": "data", **values})
+            checked += 1
+    assert checked > 5
+
+
+def test_keys_on_pages_exist():
+    sections = {name: Config.model_fields[name].annotation.model_fields for name in SECTIONS}
+    key = rf"(?:`|--set '?)(?:run\.)?({'|'.join(SECTIONS)})\.(?!py\b|safetensors\b)(\w+)(?=[`:=])"
+    pages = [page for page in READ_BY_PEOPLE if page.name != "architecture.md"]  # where they are folders
+    named = [(page, *found) for page in pages for found in re.findall(key, text_of(page))]
+    assert len(named) > 30
+    assert [f"{page}: {section}.{name}" for page, section, name in named if name not in sections[section]] == []
+
+
+# Pages that follow from the code.
+
+
+@pytest.fixture(scope="module")
+def render_reference():
+    return load_script("render_reference")
+
+
+def test_the_reference_is_current(render_reference):
+    for path, text in render_reference.pages().items():
+        assert text_of(path) == text, f"{path.name} is out of date; run `make reference`"
+
+
+def test_the_reference_has_every_command_and_option(commands, render_reference):
+    page = render_reference.cli_page()
+    for command in render_reference.leaf_commands(commands):
+        for parameter in command.params:
+            if not render_reference.is_hidden(parameter):
+                assert parameter.param_type_name == "argument" or f"`{parameter.opts[0]}" in page
+
+
+def test_the_examples_of_the_script_run(render_reference):
+    done = doctest.testmod(render_reference)
+    assert (done.failed, done.attempted) == (0, 2)
 
 
 # What is on the pages runs.
 
 
-def test_the_sweep_of_the_quick_start_has_the_runs_that_it_describes():
-    [described] = fences(DOCS / "quickstart.md", "yaml")
+def test_the_sweep_of_the_guide_has_the_runs_that_it_describes():
+    described = fences(DOCS / "how-to/tune-with-a-sweep.md", "yaml")[0]
     names = [setting.objective for setting in parse_sweep(yaml.safe_load(described)).grid()]
     assert (names.count("erm"), names.count("ctc-dro"), len(names)) == (1, 6, 7)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/use-your-own-loop.md"])
 def test_the_loop_on_the_page_trains(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
@@ -168,7 +227,7 @@ def test_the_reader_of_the_guide_reads(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_audio(tmp_path / "a.wav", 0.5)
     Path("list.tsv").write_text(f"train\tces\t{tmp_path / 'a.wav'}\tDobrý den!\ntrain\tces\n", encoding="utf-8")
-    exec(fences(DOCS / "extending.md", "python")[0], {})
+    exec(fences(DOCS / "how-to/extend.md", "python")[0], {})
     assert [one.text for one in Manifest.read("dataset/train.jsonl")] == ["dobrý den"]
     assert "list.tsv:2" in Path("dataset/dropped.jsonl").read_text()
 
@@ -186,13 +245,18 @@ def is_defined(name):
 
 
 def on_api_pages():
-    return [name for page in (DOCS / "api").glob("*.md") for name in re.findall(r"^::: (\S+)$", text_of(page), re.M)]
+    return [
+        name
+        for page in (DOCS / "reference/api").glob("*.md")
+        for name in re.findall(r"^::: (\S+)$", text_of(page), re.M)
+    ]
 
 
 def test_modules_of_the_api_exist_and_have_one_page():
     names = on_api_pages()
     assert len(names) == len(set(names))
-    assert all(importlib.util.find_spec(name) for name in names)
+    files = [ROOT / "src" / name.replace(".", "/") for name in names]  # toolkits need not be installed
+    assert [file for file in files if not (file.with_suffix(".py").exists() or (file / "__init__.py").exists())] == []
 
 
 def test_all_public_names_are_on_api_pages():
@@ -207,7 +271,12 @@ def test_all_public_names_are_on_api_pages():
 def hooks():
     for package in ("griffe", "latex2mathml"):
         pytest.importorskip(package, reason="the extra `docs` is not installed; `make docs` does")
-    spec = importlib.util.spec_from_file_location("site_hooks", DOCS / "site_hooks.py")
+    return load_script("site_hooks")
+
+
+def load_script(name):
+    """A script of docs/, which is not part of the package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -215,7 +284,14 @@ def hooks():
 
 def test_the_examples_of_the_hooks_run(hooks):
     done = doctest.testmod(hooks)
-    assert (done.failed, done.attempted) == (0, 2)
+    assert (done.failed, done.attempted) == (0, 3)
+
+
+def test_files_of_the_project_can_be_pages(hooks):
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="project/contributing.md"))
+    made = hooks.on_page_markdown(text_of(DOCS / "project/contributing.md"), page=page)
+    assert made.startswith("# Contributing")
+    assert "(architecture.md)" in made
 
 
 def test_formulas_become_mathml(hooks):

@@ -10,7 +10,7 @@ import pytest
 
 import ctcdro
 
-PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "extend.md"
 PROGRAM = """
 import torch
 from ctcdro.objectives.methods import METHODS

@@ -161,11 +161,13 @@ def test_a_name_on_the_hub_is_asked_for(tmp_path, monkeypatch, no_network, one_t
     assert no_network
 
 
-def test_the_licenses_of_all_that_is_needed_at_run_time_are_listed():
+def test_the_licenses_of_all_runtime_dependencies_are_listed_with_their_extras():
     root = PACKAGE.parents[1]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    extras = {name: found for name, found in project["optional-dependencies"].items() if name not in ("dev", "docs")}
-    needed = [one for found in (project["dependencies"], *extras.values()) for one in found]
-    names = {re.match(r"[\w.-]+", one)[0] for one in needed} - {"ctcdro"}
-    table = (root / "CONTRIBUTING.md").read_text().partition("## Licenses")[2]
-    assert set(re.findall(r"^\| ([\w.-]+) \| >=", table, re.MULTILINE)) == names
+    extras = {"": project["dependencies"], **project["optional-dependencies"]}
+    needed = {(re.match(r"[\w.-]+", one)[0], name) for name in extras.keys() - {"dev", "docs"} for one in extras[name]}
+    rows = re.findall(
+        r"^\| ([\w.-]+) \| >= .*? \| (.*?) ?\|", (root / "docs/project/licenses.md").read_text(), re.MULTILINE
+    )
+    listed = {(package, name) for package, names in rows for name in names.split(", ")}
+    assert listed == {(package, name) for package, name in needed if package != "ctcdro"}

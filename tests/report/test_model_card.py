@@ -1,9 +1,8 @@
 """A run with a pretrained encoder, from training to a folder for transformers with its card."""
 
 import shutil
-import subprocess
-import sys
 
+import in_process
 import pytest
 import tiny_encoders
 import yaml
@@ -105,13 +104,13 @@ def changed(run, tmp_path, **sections):
 
 
 def test_the_exported_folder_is_loaded_by_transformers_alone(run, tmp_path):
-    command = [sys.executable, "-m", "ctcdro", "export", str(run.path), "--out", str(tmp_path / "exported")]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = ("export", run.path, "--out", tmp_path / "exported")
+    done = in_process.run(*command)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "exported" / "README.md").read_text(encoding="utf-8").startswith("---\nlanguage:")
     from transformers import AutoModelForCTC
 
     assert type(AutoModelForCTC.from_pretrained(tmp_path / "exported")).__name__ == "Wav2Vec2ForCTC"
-    again = subprocess.run(command, capture_output=True, text=True)
+    again = in_process.run(*command)
     assert again.returncode == 2
     assert "is not empty" in again.stderr

@@ -142,5 +142,5 @@ def test_the_profiles_of_the_command_line_are_all_there_are():
 
     choices, _ = get_args(ScoringOption)
     assert get_args(choices) == tuple(PROFILES)
-    page = Path(__file__).parents[2] / "docs" / "scoring.md"
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "scoring-and-statistics.md"
     assert all(f"`{name}`" in page.read_text(encoding="utf-8") for name in PROFILES)

@@ -13,8 +13,10 @@ import sys
 import time
 from pathlib import Path
 
+import in_process
 import pytest
 import torch
+from exact_runs import Launch
 from tones import write_dataset
 
 from ctcdro.models.recognizer import load
@@ -119,7 +121,7 @@ def interrupted(one, folder, step=5):
 
 def test_a_run_of_another_configuration_is_not_gone_on_with(dataset, tmp_path):
     interrupted(config(dataset), tmp_path)
-    with pytest.raises(ValueError, match=r"seed was 0, now it is 1"):
+    with pytest.raises(ValueError, match=r"seed: 0 → 1"):
         train(config(dataset, "seed=1"), tmp_path)
 
 
@@ -143,9 +145,9 @@ def test_a_run_is_not_resumed_on_other_data(tmp_path, split):
 
 def test_a_folder_takes_one_run_at_a_time(dataset, tmp_path):
     def another(record):
-        command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "run" / "config.yaml"), "--out"]
-        done = subprocess.run([*command, str(tmp_path / "run")], capture_output=True, text=True, env=ONE_THREAD)
-        assert "another process is writing to this folder" in done.stderr
+        launch = Launch(tmp_path / "run" / "config.yaml", tmp_path / "run")
+        assert launch.wait() == [1]
+        assert "another process is writing to this folder" in launch.errors
         raise InterruptedRunError
 
     with pytest.raises(InterruptedRunError):
@@ -159,8 +161,7 @@ def test_missing_audio_stops_a_run_before_its_first_step(tmp_path, split):
     for path in gone:
         path.unlink()
     config(data).write(tmp_path / "config.yaml")
-    command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD)
+    done = in_process.run("train", tmp_path / "config.yaml", "--out", tmp_path / "run")
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert re.match(
@@ -274,24 +275,18 @@ def test_weights_stay_even_during_warm_up(dataset, tmp_path):
 @pytest.mark.parametrize("num_kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(dataset, tmp_path, uninterrupted, num_kills):
     config(dataset).write(tmp_path / "config.yaml")
-    command = [sys.executable, "-m", "ctcdro", "train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "run")]
+    run = RunFolder(tmp_path / "run")
     moments = random.Random(0)
     for _ in range(num_kills):
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, env=ONE_THREAD) as process:
-            deadline = time.monotonic() + 60
-            before = (tmp_path / "run" / "log.jsonl").exists() and (tmp_path / "run" / "log.jsonl").stat().st_mtime_ns
-            while process.poll() is None and time.monotonic() < deadline:  # until it has begun
-                log = tmp_path / "run" / "log.jsonl"
-                if log.exists() and log.stat().st_mtime_ns != before:
-                    break
-                time.sleep(0.01)
-            time.sleep(moments.uniform(0, 0.4))
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    if not (tmp_path / "run" / "model").exists():
-        done = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD)
-        assert done.returncode == 0, done.stderr
-    assert ended(tmp_path / "run") == uninterrupted
+        before = run.log.stat().st_mtime_ns if run.log.exists() else None
+        launch = Launch(tmp_path / "config.yaml", run.path)
+        while launch.is_running and not (run.log.exists() and run.log.stat().st_mtime_ns != before):
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0, 0.3))
+        launch.kill()
+    if not run.is_finished:
+        Launch(tmp_path / "config.yaml", run.path).finish()
+    assert ended(run.path) == uninterrupted
 
 
 def test_a_full_disk_ends_a_run_with_a_message_and_loses_nothing(dataset, tmp_path, uninterrupted):
@@ -395,6 +390,19 @@ def test_a_diverged_model_is_never_the_best(dataset, tmp_path, best_model_by):
     assert torch.equal(best.head.output.weight, intact)
 
 
+def test_the_last_interval_may_be_shorter_and_is_validated(dataset, tmp_path):
+    folder = train(config(dataset, "training.num_batches=20"), tmp_path / "run")
+    validations = [record for record in read_log(folder.log) if "validation" in record]
+    assert [(record["validation"], record["step"]) for record in validations] == [(1, 4), (2, 8), (3, 10)]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_device_is_named_before_anything_is_written(dataset, tmp_path):
+    with pytest.raises(ValueError, match="--device cuda: PyTorch finds no GPU"):
+        train(config(dataset), tmp_path / "run", device="cuda")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_early_stopping_ends_after_validations_that_bring_nothing(dataset, tmp_path):
     patient = config(
         dataset, "training.early_stopping_patience=1", "optimizer.learning_rate=1e-12", "training.num_batches=72"
@@ -408,51 +416,30 @@ def test_early_stopping_ends_after_validations_that_bring_nothing(dataset, tmp_p
 
 def test_processes_must_divide_the_batches_of_a_step(dataset, tmp_path):
     config(dataset, "optimizer.batches_per_step=3").write(tmp_path / "config.yaml")
-    done = launched(2, tmp_path / "config.yaml", tmp_path / "run")
-    assert done.returncode != 0
-    assert "optimizer.batches_per_step must be a multiple of the number of processes, 2; got 3" in done.stderr
-
-
-def launched(num_processes, path, out):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_processes}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command += ["-m", "ctcdro", "train", str(path), "--out", str(out)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    launch = Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=2)
+    assert 0 not in launch.wait()
+    assert "optimizer.batches_per_step must be a multiple of the number of processes, 2; got 3" in launch.errors
 
 
 def test_a_process_may_have_no_development_data(dataset, tmp_path):
     one = config(dataset, "sampling.batch_duration=20", "training.num_batches=2")
     one.write(tmp_path / "config.yaml")
-    done = launched(2, tmp_path / "config.yaml", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+    Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=2).finish()
     assert RunFolder(tmp_path / "run").is_finished
 
 
-def test_two_processes_have_the_weights_of_one(dataset, tmp_path):
+def test_two_processes_of_torchrun_have_the_weights_of_one(dataset, tmp_path):
     # Of one step, all batches have the same model; with a tiny learning rate, so have all steps, and weights can be
     # compared with those of a process that saw all batches.
     both = config(dataset, "optimizer.learning_rate=1e-9", "optimizer.batches_per_step=4", "training.num_batches=16")
     both.write(tmp_path / "config.yaml")
     train(both, tmp_path / "one")
-    done = launched(2, tmp_path / "config.yaml", tmp_path / "two")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "ctcdro"]
+    command += ["train", str(tmp_path / "config.yaml"), "--out", str(tmp_path / "two")]
+    done = subprocess.run(command, capture_output=True, text=True, env=ONE_THREAD)
     assert done.returncode == 0, done.stderr
     one, two = (list(read_log(Path(tmp_path / name / "group_weights.jsonl"))) for name in ("one", "two"))
     assert len(one) == len(two) > 2
     for here, there in zip(one, two, strict=True):
         assert there["weights"] == pytest.approx(here["weights"], rel=1e-4)
         assert there["losses"] == pytest.approx(here["losses"], rel=1e-4)
-
-
-def test_two_processes_go_on_to_the_same_bytes(dataset, tmp_path):
-    whole = config(dataset)
-    whole.write(tmp_path / "whole.yaml")
-    for name in ("whole", "stopped"):
-        done = launched(2, tmp_path / "whole.yaml", tmp_path / name)
-        assert done.returncode == 0, done.stderr
-    # As if it had been killed after the checkpoint of step 9: what came later is not there.
-    stopped = RunFolder(tmp_path / "stopped")
-    for later in (stopped.model, stopped.checkpoints / "000000012"):
-        shutil.rmtree(later)
-    done = launched(2, tmp_path / "whole.yaml", tmp_path / "stopped")
-    assert done.returncode == 0, done.stderr
-    assert ended(tmp_path / "stopped") == ended(tmp_path / "whole")

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 try:
     import typer
-except ImportError as error:
-    raise SystemExit("ctcdro: the command line needs the extra `data`: pip install 'ctcdro[data]'") from error
+except ImportError:
+    print("ctcdro: the command line needs the extra `data`: pip install 'ctcdro[data]'", file=sys.stderr)
+    raise SystemExit(2) from None
 
 from .. import __version__
 from ..runtime.workers import explain_dead_processes

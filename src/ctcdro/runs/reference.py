@@ -64,7 +64,7 @@ def _tables(kind: type[BaseModel], prefix: str, level: int) -> Iterator[str]:
             rows.append(f"| `{prefix}{key}` | {default} | {description} |")
         if section is not None and not field.is_required():
             sections.append((key, section, "[]." if _is_list(field) else "."))
-    yield "| key | default | description |\n|---|---|---|\n" + "\n".join(rows)
+    yield "| Key | Default | Description |\n|---|---|---|\n" + "\n".join(rows)
     for key, section, separator in sections:
         yield f"{'#' * level} `{prefix}{key}`\n\n{_text(section.__doc__)}"
         yield from _tables(section, f"{prefix}{key}{separator}", level + 1)

@@ -12,8 +12,10 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from ..objectives.methods import METHODS
 from ..runs.folder import RunFolder, about_this_run
+from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
+from ..runtime.ranks import is_distributed
 from ..sampling.base import PlannedBatchSampler
 from ..sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
 from ..speech.manifest import Groups, Manifest
@@ -37,9 +39,9 @@ with extra("train", "Training"):
     from .run import Run
 
 
-def set_up_run(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
+def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, device: torch.device | None = None) -> Run:
     """Creates all parts of a run, in their state before the first step. `track` shows the filling of the cache."""
-    accelerator = _start_accelerator(config, folder)
+    accelerator = _start_accelerator(config, folder, device or select_device())
     paths = [config.dataset / f"{split}.jsonl" for split in ("train", "dev")]
     train_data, dev = _read_manifests(paths, config)
     with accelerator.main_process_first():
@@ -97,12 +99,14 @@ def learning_rate_factor(settings: OptimizerConfig, step: int, total: int) -> fl
     return factors[settings.lr_schedule]
 
 
-def _start_accelerator(config: Config, folder: RunFolder) -> Accelerator:
-    # accelerate keeps the precision of the first run in a process, and rejects another one later.
-    AcceleratorState._reset_state()
+def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) -> Accelerator:
+    # accelerate keeps the precision and device of the first run in a process, and rejects others later.
+    AcceleratorState._reset_state(reset_partial_state=not is_distributed())
+    if device.index is not None:
+        torch.cuda.set_device(device)  # accelerate uses this device in a single process
     accelerator = Accelerator(
         mixed_precision="bf16" if config.training.precision == "bf16" else "no",
-        cpu=not torch.cuda.is_available(),
+        cpu=device.type == "cpu",
         log_with=list(config.training.trackers) or None,
         project_dir=folder.tracking,
         # Buffers are constants. If evaluation synchronized them, a rank without a batch would hang.
@@ -112,6 +116,8 @@ def _start_accelerator(config: Config, folder: RunFolder) -> Accelerator:
         # Otherwise torch rearranges the gradients after the first step, and again after the first step of a resumed
         # run. With three or more processes, it would then add them in another order.
         accelerator.ddp_handler.find_unused_parameters = True
+    if device.index is not None and accelerator.num_processes > 1:
+        raise ValueError(f"Device {device} is for one process; with several, use cuda: each process has its own GPU.")
     if config.optimizer.batches_per_step % accelerator.num_processes:
         raise ValueError(
             "optimizer.batches_per_step must be a multiple of the number of processes, "
