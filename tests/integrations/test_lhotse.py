@@ -228,7 +228,7 @@ def test_two_processes_agree_and_share_the_batches_of_one(tmp_path):
 # What both samplers promise
 
 
-def test_every_cut_comes_once_an_epoch_in_batches_of_one_group(make):
+def test_every_cut_occurs_once_per_epoch_in_batches_of_one_group(make):
     sampler = make()
     for epoch in range(2):
         sampler.set_epoch(epoch)

@@ -1,4 +1,4 @@
-"""The page is whole, escapes what data say, and tells what it is of."""
+"""The page is complete, escapes text from data, and describes its data."""
 
 import base64
 import hashlib
@@ -120,7 +120,7 @@ def test_figures_are_inline(page):
     assert (page / "page.html").stat().st_size < 1_000_000
 
 
-def test_the_page_tells_what_is_measured(page, sweep):
+def test_the_page_describes_its_data(page, sweep):
     scores = read_runs([sweep]).runs[0].scores
     shown = read(page / "page.html").shown
     assert "6 runs, evaluated on test" in shown
@@ -131,7 +131,7 @@ def test_the_page_tells_what_is_measured(page, sweep):
     assert "Synthetic speech" not in shown
 
 
-def test_tables_are_written_beside_it(page):
+def test_tables_are_written_to_files(page):
     stems = {path.stem for path in (page / "tables").iterdir()}
     assert {"results", "languages", "significance", "seeds", "time", "weights", "details"} <= stems
     assert {path.suffix for path in (page / "tables").iterdir()} == {".md", ".csv", ".tex"}
@@ -206,7 +206,7 @@ def check_files(folder):
     assert {path.stem for path in (folder / "figures").iterdir()} <= set(ids)
 
 
-def test_datasets_of_the_same_name_keep_places_and_files_of_their_own(tmp_path):
+def test_datasets_of_the_same_name_have_separate_anchors_and_files(tmp_path):
     runs = []
     for number, languages in enumerate([("aaa", "bbb"), ("aaa", "ccc")]):
         data = write_dataset(tmp_path / str(number) / "data", languages, num_train=2, num_dev=3)
@@ -227,7 +227,7 @@ def test_a_dataset_under_two_profiles_has_two_tables(tmp_path, dataset):
     check_files(tmp_path)
 
 
-def test_methods_of_like_names_keep_files_of_their_own(tmp_path, dataset):
+def test_methods_of_similar_names_have_separate_files(tmp_path, dataset):
     """In names of files, `a_b` and `a-b` are the same."""
     runs = [
         write_run(tmp_path / name, dataset, overrides=[f"model.encoder={name}"]).path
@@ -306,7 +306,7 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
         (["--out", "no/folder/page.html"], "the folder no/folder does not exist"),
     ],
 )
-def test_what_is_wrong_comes_in_a_line(sweep, tmp_path, arguments, told):
+def test_errors_have_one_line(sweep, tmp_path, arguments, told):
     runs = [] if arguments == ["nowhere"] else [str(sweep)]
     done = run_command(*runs, *arguments, cwd=tmp_path)
     assert done.returncode == 2

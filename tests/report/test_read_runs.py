@@ -1,4 +1,4 @@
-"""Run folders become results; what is missing is told with the command that makes it."""
+"""Run folders become results; missing files are reported with the command that creates them."""
 
 import json
 import shlex

@@ -51,7 +51,7 @@ def test_methods_of_one_objective_are_called_by_what_differs(tmp_path, dataset):
     ]
 
 
-def test_what_an_objective_does_not_use_tells_no_methods_apart(tmp_path, dataset):
+def test_unused_settings_do_not_distinguish_methods(tmp_path, dataset):
     folders = [
         write_run(
             tmp_path / str(seed),

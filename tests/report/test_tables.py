@@ -40,7 +40,7 @@ def texts(table, name):
     return {row[0]: row[place] for row in table.texts()}
 
 
-def test_the_results_are_means_and_deviations_in_per_cent(study):
+def test_the_results_are_means_and_deviations_in_percent(study):
     table = results_table(study)
     found = study.methods[1].over_runs()
     cell = column(table, "worst CER")["CTC-DRO"]
@@ -136,7 +136,7 @@ def test_details_hold_every_run_and_language_with_counts(study, intervals):
     ]
 
 
-def test_runs_tell_date_commit_and_intervals(study, intervals):
+def test_runs_are_shown_with_date_commit_and_intervals(study, intervals):
     row = runs_table(study, intervals).rows[0]
     found = intervals[study.runs[0].name].summary["worst_cer"]
     assert row[1].interval == (100 * found.low, 100 * found.high)
@@ -185,7 +185,7 @@ def test_many_languages_are_rows(study, monkeypatch):
     assert [one.name for one in table.columns[1:]] == ["Baseline (ERM)", "CTC-DRO"]
 
 
-def test_runs_of_a_set_of_the_paper_stand_beside_its_figures(tmp_path):
+def test_runs_on_a_set_of_the_paper_are_shown_next_to_its_results(tmp_path):
     (tmp_path / "set5").mkdir()
     utterances = [
         Utterance("a.wav", 1.0, "ahoj", lang, id=f"{lang}{corpus}{number}", corpus=corpus)
@@ -221,5 +221,5 @@ def test_places_of_the_same_name_are_numbered(texts):
     assert all(one.startswith("data") for one in slugs(texts))
 
 
-def test_other_data_have_nothing_of_the_paper_beside_them(study):
+def test_other_data_are_not_compared_with_the_paper(study):
     assert paper_tables(study) == []

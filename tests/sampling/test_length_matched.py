@@ -30,7 +30,7 @@ def test_every_batch_holds_one_group(corpus, batch_duration, exponent, epoch):
 
 
 @given(corpora, st.floats(0.5, 60.0), st.integers(0, 3), st.integers(1, 5))
-def test_with_exponent_one_every_utterance_comes_exactly_once_an_epoch(corpus, batch_duration, epoch, world_size):
+def test_with_exponent_one_every_utterance_occurs_exactly_once_per_epoch(corpus, batch_duration, epoch, world_size):
     durations, groups = corpus
     ranks = [
         LengthMatchedBatchSampler(durations, groups, batch_duration, exponent=1.0, rank=rank, world_size=world_size)
@@ -55,7 +55,7 @@ def test_with_exponent_zero_every_round_holds_every_group_once(corpus, batch_dur
 
 
 @given(corpora, st.floats(0.5, 60.0))
-def test_with_exponent_zero_no_utterance_is_left_out_for_good(corpus, batch_duration):
+def test_with_exponent_zero_every_utterance_occurs_eventually(corpus, batch_duration):
     durations, groups = corpus
     sampler = LengthMatchedBatchSampler(durations, groups, batch_duration)
     seen = set()
