@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-package test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs reference architecture
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-package test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs reference architecture results
 
 help:
 	@echo "make install             create $(VENV) with the package and its development tools"
@@ -23,7 +23,8 @@ help:
 	@echo "make docs                build the documentation, into site"
 	@echo "make reference           render the command-line and configuration reference from the code"
 	@echo "make architecture        draw the picture in docs/project/architecture.md from the imports"
-	@echo "make bench               benchmarks, into benchmarks/results; minutes"
+	@echo "make results             fill measured tables and draw figures, from docs/results.json"
+	@echo "make bench               benchmarks, into docs/results.json; minutes"
 	@echo "make bench-samplers      the batch sampler compared with those of lhotse and SpeechBrain; minutes"
 	@echo "make clean               remove $(VENV) and caches"
 
@@ -108,7 +109,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
 bench-samplers: $(VENV)/with-samplers/.installed
-	$(VENV)/with-samplers/bin/python benchmarks/sampler_peers.py
+	$(VENV)/with-samplers/bin/python benchmarks/run.py sampler_peers
 
 $(VENV)/with-samplers/.installed: $(REQUIREMENTS)/lhotse.txt $(REQUIREMENTS)/speechbrain.txt
 
@@ -125,6 +126,9 @@ reference: $(STAMP)
 
 architecture:
 	$(PYTHON) docs/draw_architecture.py
+
+results: $(STAMP)
+	$(BIN)/python docs/render_results.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site src/*.egg-info

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from measuring import ResultTable
 
 from ctcdro.runs.config import parse_config
 from ctcdro.training.loop import train
@@ -72,11 +73,10 @@ def save_encoder(folder: Path) -> Path:
     return folder
 
 
-def main(dataset: Path, num_batches: int) -> str:
-    rows = [
-        "| reduction | batches per step | norm: median (5 % to 95 %) | over 5 | doubled weight |",
-        "|---|---|---|---|---|",
-    ]
+def main(dataset: Path, num_batches: int) -> dict[str, ResultTable]:
+    table = ResultTable(
+        "reduction", "batches per step", "median norm", "5% to 95%", "steps over 5", "effect of a doubled weight"
+    )
     with tempfile.TemporaryDirectory() as folder:
         encoder = save_encoder(Path(folder))
         for reduction in ("sum", "mean"):
@@ -84,12 +84,10 @@ def main(dataset: Path, num_batches: int) -> str:
                 norms = gradient_norms(dataset, encoder, reduction, batches_per_step, num_batches)
                 low, median, high = np.percentile(norms, [5, 50, 95])
                 weight = f"{doubled_weight(norms):.2f}" if batches_per_step == 1 else ""
-                rows.append(
-                    f"| {reduction} | {batches_per_step} | {median:.3g} ({low:.3g} to {high:.3g}) | "
-                    f"{np.mean(norms > LIMIT):.0%} | {weight} |"
-                )
-                print(rows[-1], flush=True)
-    return "\n".join(rows)
+                over = f"{np.mean(norms > LIMIT):.0%}"
+                low, median, high = (f"{float(f'{norm:.3g}'):,g}" for norm in (low, median, high))
+                table.add(reduction, f"{batches_per_step}", median, f"{low} to {high}", over, weight)
+    return {"clipping-norms": table}
 
 
 if __name__ == "__main__":
@@ -97,4 +95,4 @@ if __name__ == "__main__":
     parser.add_argument("dataset", type=Path, help="folder with train.jsonl and dev.jsonl")
     parser.add_argument("--num-batches", type=int, default=96, help="batches per run (default: 96)")
     arguments = parser.parse_args()
-    print(main(arguments.dataset, arguments.num_batches))
+    main(arguments.dataset, arguments.num_batches)

@@ -1,7 +1,7 @@
 """How fast are frames made into texts? .venv/bin/python benchmarks/decoding.py
 
 Made-up texts like those of the paper's set 1, one thread, contenders in turns; all have the same texts in the end.
-Ratios are those of utterances in a second, ours over the other: medians of all rounds, with a 95 % interval by
+Ratios are those of utterances in a second, ours over the other: medians of all rounds, with a 95% interval by
 bootstrap.
 
 - Greedy decoding: from log-probabilities of padded batches of 10 utterances of similar length, at 50 frames a second,
@@ -28,7 +28,7 @@ import numpy.typing as npt
 import soundfile
 import torch
 from corpora import LETTERS, SET_1, texts_like_set_1
-from measuring import seconds_in_turns, shown
+from measuring import ResultTable, seconds_in_turns, shown
 
 from ctcdro import Manifest, Utterance
 from ctcdro.decoding.beam_search import BeamSearch
@@ -99,11 +99,10 @@ def make_tokenizer(vocabulary: Vocabulary) -> Any:
         return Wav2Vec2CTCTokenizer.from_pretrained(folder)
 
 
-def greedy_table(num_utterances: int, num_rounds: int) -> str:
-    lines = [
-        "| greedy decoding | labels | ours, utterances a second | over the plain loop | over transformers |",
-        "|---|---|---|---|---|",
-    ]
+def greedy_table(num_utterances: int, num_rounds: int) -> ResultTable:
+    table = ResultTable(
+        "texts", "labels", "utterances per second", "relative to a plain loop", "relative to transformers"
+    )
     for name, chosen in CORPORA.items():
         by_length = sorted(zip(*texts_like_set_1(num_utterances, chosen), strict=True), key=lambda one: len(one[0]))
         texts, languages = map(list, zip(*by_length, strict=True))
@@ -119,9 +118,8 @@ def greedy_table(num_utterances: int, num_rounds: int) -> str:
         seconds = seconds_in_turns(contenders, num_rounds)
         rate = num_utterances / np.median(seconds[:, 0])
         over = [shown(seconds[:, which] / seconds[:, 0]) for which in (1, 2)]
-        lines.append(f"| {name} | {len(vocabulary):,} | {rate:,.0f} | {' | '.join(over)} |")
-        print(lines[-1], flush=True)
-    return "\n".join(lines)
+        table.add(name, f"{len(vocabulary):,}", f"{rate:,.0f}", *over)
+    return table
 
 
 # A split.
@@ -150,11 +148,8 @@ def one_at_a_time(model: Recognizer, vocabulary: Vocabulary, manifest: Manifest)
     return texts
 
 
-def split_table(num_utterances: int, num_rounds: int) -> str:
-    lines = [
-        "| a split | ours, s of audio in a second | over one at a time | the same texts |",
-        "|---|---|---|---|",
-    ]
+def split_table(num_utterances: int, num_rounds: int) -> ResultTable:
+    table = ResultTable("split", "audio seconds per second", "relative to one utterance at a time", "identical texts")
     with tempfile.TemporaryDirectory() as folder:
         manifest = write_split(Path(folder), num_utterances)
         vocabulary = vocabulary_of(tuple(SET_1))
@@ -167,9 +162,9 @@ def split_table(num_utterances: int, num_rounds: int) -> str:
         )
     rate = manifest.durations.sum() / np.median(seconds[:, 0])
     over = shown(seconds[:, 1] / seconds[:, 0])
-    lines.append(f"| {num_utterances:,} utterances of 1 to 4 s | {rate:,.0f} | {over} | {is_same.mean():.1%} |")
-    print(lines[-1], flush=True)
-    return "\n".join(lines)
+    same = f"{is_same.mean():.1%}"
+    table.add(f"{num_utterances:,} utterances of 1 to 4 s", f"{rate:,.0f}", over, same)
+    return table
 
 
 # Beam search.
@@ -197,8 +192,8 @@ def by_beam_search(utterances: list[npt.NDArray[np.float32]], vocabulary: Vocabu
     return [search(one) for one in utterances]
 
 
-def beam_table(num_utterances: int, num_rounds: int) -> str:
-    lines = ["| beam search | labels | ours, utterances a second | over flashlight-text |", "|---|---|---|---|"]
+def beam_table(num_utterances: int, num_rounds: int) -> ResultTable:
+    table = ResultTable("texts", "labels", "utterances per second", "relative to flashlight-text")
     for name, chosen in CORPORA.items():
         texts, languages = texts_like_set_1(num_utterances, chosen)
         vocabulary = vocabulary_of(chosen)
@@ -211,21 +206,21 @@ def beam_table(num_utterances: int, num_rounds: int) -> str:
         assert contenders[0]() == contenders[1]()
         seconds = seconds_in_turns(contenders, num_rounds)
         rate = num_utterances / np.median(seconds[:, 0])
-        lines.append(f"| {name} | {len(vocabulary):,} | {rate:,.0f} | {shown(seconds[:, 1] / seconds[:, 0])} |")
-        print(lines[-1], flush=True)
-    return "\n".join(lines)
+        table.add(name, f"{len(vocabulary):,}", f"{rate:,.0f}", shown(seconds[:, 1] / seconds[:, 0]))
+    return table
 
 
-def main(num_utterances: int = 200, num_rounds: int = 15) -> str:
+def main(num_utterances: int = 200, num_rounds: int = 15) -> dict[str, ResultTable]:
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        tables = [greedy_table(num_utterances, num_rounds), split_table(num_utterances // 2, num_rounds)]
+        tables = {"greedy-decoding": greedy_table(num_utterances, num_rounds)}
+        tables["split-decoding"] = split_table(num_utterances // 2, num_rounds)
         if find_spec("flashlight"):
-            tables.append(beam_table(num_utterances // 10, num_rounds // 2))
+            tables["beam-search"] = beam_table(num_utterances // 10, num_rounds // 2)
     finally:
         torch.set_num_threads(num_threads)
-    return "\n\n".join(tables)
+    return tables
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often do confidence intervals contain the truth? .venv/bin/python benchmarks/interval_coverage.py
 
-Test sets are drawn from six languages whose true rates are known. Tables have the percentage of 95 % intervals that
+Test sets are drawn from six languages whose true rates are known. Tables have the percentage of 95% intervals that
 contain the truth. An utterance has 5 to 60 characters and a fifth as many words. Its difficulty is drawn from a normal
 distribution; the chance of an error is a logistic function of difficulty and length. The slope is 1 ("even") or 2
 ("skewed": most utterances are nearly right, and a few are very wrong). Rows of single languages average over the six.
@@ -24,6 +24,7 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
+from measuring import ResultTable
 
 from ctcdro.scoring.comparisons import Difference, compare
 from ctcdro.scoring.edits import Edits
@@ -155,39 +156,21 @@ def coverage_of_t_tests(num_simulations: int, seed: int) -> dict[str, float]:
     return found
 
 
-def main(num_simulations: int = 400, seed: int = 0, sizes: Sequence[int] = (20, 100, 300)) -> str:
-    lines: list[str] = []
-    outside: list[str] = []
+def main(num_simulations: int = 400, seed: int = 0, sizes: Sequence[int] = (20, 100, 300)) -> dict[str, ResultTable]:
+    shapes = {
+        f"{number}{skewed}": (number, slope) for slope, skewed in ((1.0, ""), (2.0, ", skewed")) for number in sizes
+    }
+    table = ResultTable("scenario", "interval", *shapes)
     for scenario in SCENARIOS:
-        columns = {
-            f"{number}{', skewed' if slope > 1 else ''}": coverage(scenario, slope, number, num_simulations, seed)
-            for slope in (1.0, 2.0)
-            for number in sizes
-        }
-        rows = list(next(iter(columns.values())))
-        if scenario.second:
-            rows = [row for row in rows if row.startswith("difference")]
-        lines += ["", f"**{scenario.name}**: {', '.join(f'{rate:.0%}' for rate in scenario.first)}", ""]
-        lines += [f"| utterances per language | {' | '.join(columns)} |", f"|---|{'--:|' * len(columns)}"]
-        for row in rows:
-            lines.append(f"| {row.replace('cer', 'CER').replace('wer', 'WER').replace('lid', 'LID')} | ")
-            lines[-1] += " | ".join(f"{column[row]:.1f}" for column in columns.values()) + " |"
-            outside += [
-                f"{scenario.name}, {name}: {row} {column[row]:.1f}"
-                for name, column in columns.items()
-                if not 92 <= column[row] <= 98
-            ]
-        print("\n".join(lines[-len(rows) - 4 :]), flush=True)
-    tests = coverage_of_t_tests(max(num_simulations, 4000), seed)
-    lines += [
-        "",
-        "| paired t-test | coverage |",
-        "|---|--:|",
-        *(f"| {name} | {one:.1f} |" for name, one in tests.items()),
-    ]
-    lines += ["", f"Outside 92 to 98 %: {'; '.join(outside) or 'none'}."]
-    print("\n".join(lines[-8:]))
-    return "\n".join(lines).strip()
+        columns = [coverage(scenario, slope, number, num_simulations, seed) for number, slope in shapes.values()]
+        for row in columns[0]:
+            if not scenario.second or row.startswith("difference"):
+                name = row.replace("cer", "CER").replace("wer", "WER").replace("lid", "LID")
+                table.add(scenario.name, name, *(f"{column[row]:.1f}" for column in columns))
+    tests = ResultTable("paired t-test", "coverage (%)")
+    for name, covered in coverage_of_t_tests(max(num_simulations, 4000), seed).items():
+        tests.add(name, f"{covered:.1f}")
+    return {"interval-coverage": table, "t-test-coverage": tests}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from measuring import in_own_process
+from measuring import ResultTable, in_own_process
 
 
 def lines(path: Path) -> None:
@@ -82,28 +82,30 @@ def write(folder: Path, num_lines: int) -> Path:
     return path
 
 
-def main() -> None:
+def main(num_lines: int = 1_000_000, max_lines: int = 10_000_000) -> dict[str, ResultTable]:
+    table = ResultTable("reader", "lines", "seconds", "peak memory (MB)", "bytes per line")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        one, many = write(folder / "one", 1), write(folder / "many", num_lines)
+        for call in (*STREAMING, *KEEPING):
+            add_row(table, call, one, many, num_lines)
+        if max_lines:
+            most = write(folder / "most", max_lines)
+            for call in STREAMING:
+                add_row(table, call, one, most, max_lines)
+    return {"memory-per-line": table}
+
+
+def add_row(table: ResultTable, call: Callable[[Path], None], one: Path, many: Path, num_lines: int) -> None:
+    seconds, held = in_own_process(call, many)
+    per_line = (held - in_own_process(call, one).memory) / num_lines
+    name = f"`{call.__name__}`"
+    table.add(name, f"{num_lines:,}", f"{seconds:.1f}", f"{held / 1e6:,.0f}", f"{per_line:,.0f}")
+
+
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--most", type=int, default=10_000_000)
     options = parser.parse_args()
-    print("| reader | lines | seconds | most memory | bytes a line |\n|---|--:|--:|--:|--:|")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        one, many = write(folder / "one", 1), write(folder / "many", options.lines)
-        for call in (*STREAMING, *KEEPING):
-            print_row(call, one, many, options.lines)
-        if options.most:
-            most = write(folder / "most", options.most)
-            for call in STREAMING:
-                print_row(call, one, most, options.most)
-
-
-def print_row(call: Callable[[Path], None], one: Path, many: Path, num_lines: int) -> None:
-    seconds, held = in_own_process(call, many)
-    a_line = (held - in_own_process(call, one).memory) / num_lines
-    print(f"| {call.__name__} | {num_lines:,} | {seconds:.1f} | {held / 1e6:,.0f} MB | {a_line:,.0f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    main(options.lines, options.most)

@@ -20,7 +20,7 @@ import numpy as np
 from corpora import BATCH_DURATION, SET_1
 from lhotse import CutSet, MonoCut, SupervisionSegment
 from lhotse.dataset import DynamicBucketingSampler, DynamicCutSampler, RoundRobinSampler
-from measuring import peak_memory
+from measuring import ResultTable, peak_memory
 
 from ctcdro.integrations.lhotse import LengthMatchedCutSampler, LengthMatchedStreamSampler
 
@@ -144,32 +144,31 @@ def in_a_process(*arguments: object) -> dict[str, float]:
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def main(sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000), buffer_size: int = 10_000) -> str:
-    lines = [
-        "| cuts | sampler | memory | cuts a second | … of reading alone | within 2 % of the target | "
-        "standard deviation of totals | padded over real | one group |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+def main(sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000), buffer_size: int = 10_000) -> dict[str, ResultTable]:
+    table = ResultTable(
+        "cuts",
+        "sampler",
+        "memory (MB)",
+        "batches within 2% of the target",
+        "standard deviation of totals (s)",
+        "padded over real audio",
+        "batches of one group",
+        "cuts per second",
+    )
     for size in sizes:
-        alone = 0.0
         for name in SAMPLERS:
             got = in_a_process("measure", name, size, buffer_size)
-            alone = alone or got["speed"]
-            line = f"| {size:,} | {name} | {got['memory']:.0f} MB | {got['speed']:,.0f} | {got['speed'] / alone:.2f} |"
+            quality = [""] * 4
             if name != "reading alone":
-                line += f" {got['within']:.1%} | {got['std']:.2f} s | {got['padding']:.3f} | {got['single']:.0%} |"
-            else:
-                line += " | | | |"
-            lines.append(line)
-            print(line, flush=True)
+                quality = [f"{got['within']:.1%}", f"{got['std']:.2f}", f"{got['padding']:.2f}"]
+                quality.append(f"{got['single']:.0%}")
+            table.add(f"{size:,}", name, f"{got['memory']:.0f}", *quality, f"{got['speed']:,.0f}")
     got = in_a_process("resuming", sizes[-1], buffer_size)
-    lines += [
-        "",
+    print(
         f"Resuming after {got['num_batches']:,} batches, when {got['num_read']:,} cuts had been read, took "
-        f"{got['resuming'] / got['reading']:.2f} times as long as reading these cuts.",
-    ]
-    print(lines[-1], flush=True)
-    return "\n".join(lines)
+        f"{got['resuming'] / got['reading']:.2f} times as long as reading these cuts."
+    )
+    return {"lhotse-streams": table}
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Forward and backward of `CTCDROLoss` and of `torch.nn.functional.ctc_loss`, in turns, batch by batch. Times are summed
 over rounds of six batches, one of each group, in which the weights are updated once. The ratio is the median of the
-ratios of all rounds, with a 95 % interval by bootstrap.
+ratios of all rounds, with a 95% interval by bootstrap.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from measuring import shown
+from measuring import ResultTable, shown
 
 from ctcdro import CTCDROLoss
 
@@ -22,14 +22,14 @@ NUM_GROUPS = 6
 
 # Batches of 50 s, as in the paper: utterances, seconds of each, frames a second, labels a second, size of the output.
 SHAPES = {
-    "10 x 5 s, 50 Hz, 60 labels": (10, 5.0, 50, 10, 60),
-    "10 x 5 s, 50 Hz, 1,000 labels": (10, 5.0, 50, 10, 1000),
-    "10 x 5 s, 25 Hz, 60 labels": (10, 5.0, 25, 10, 60),
-    "10 x 5 s, 25 Hz, 1,000 labels": (10, 5.0, 25, 10, 1000),
-    "4 x 12.5 s, 50 Hz, 60 labels": (4, 12.5, 50, 10, 60),
-    "4 x 12.5 s, 50 Hz, 1,000 labels": (4, 12.5, 50, 10, 1000),
-    "20 x 2.5 s, 50 Hz, 60 labels": (20, 2.5, 50, 10, 60),
-    "20 x 2.5 s, 50 Hz, 1,000 labels": (20, 2.5, 50, 10, 1000),
+    "10 × 5 s, 50 Hz, 60 labels": (10, 5.0, 50, 10, 60),
+    "10 × 5 s, 50 Hz, 1,000 labels": (10, 5.0, 50, 10, 1000),
+    "10 × 5 s, 25 Hz, 60 labels": (10, 5.0, 25, 10, 60),
+    "10 × 5 s, 25 Hz, 1,000 labels": (10, 5.0, 25, 10, 1000),
+    "4 × 12.5 s, 50 Hz, 60 labels": (4, 12.5, 50, 10, 60),
+    "4 × 12.5 s, 50 Hz, 1,000 labels": (4, 12.5, 50, 10, 1000),
+    "20 × 2.5 s, 50 Hz, 60 labels": (20, 2.5, 50, 10, 60),
+    "20 × 2.5 s, 50 Hz, 1,000 labels": (20, 2.5, 50, 10, 1000),
 }
 
 
@@ -70,17 +70,13 @@ def measure(shape: tuple[int, float, int, int, int], num_rounds: int) -> npt.NDA
     return seconds
 
 
-def main(num_rounds: int = 300) -> str:
-    lines = [
-        "| batch | CTC alone, a batch | robust over CTC |",
-        "|---|---|---|",
-    ]
+def main(num_rounds: int = 300) -> dict[str, ResultTable]:
+    table = ResultTable("batch", "`F.ctc_loss` alone (ms per batch)", "time relative to `F.ctc_loss`")
     for name, shape in SHAPES.items():
         seconds = measure(shape, num_rounds)
         plain = np.median(seconds[:, 0]) / NUM_GROUPS
-        lines.append(f"| {name} | {1e3 * plain:.1f} ms | {shown(seconds[:, 1] / seconds[:, 0], digits=3)} |")
-        print(lines[-1], flush=True)
-    return "\n".join(lines)
+        table.add(name, f"{1e3 * plain:.1f}", shown(seconds[:, 1] / seconds[:, 0], digits=3))
+    return {"loss-cost": table}
 
 
 if __name__ == "__main__":

@@ -14,8 +14,25 @@ import numpy as np
 import numpy.typing as npt
 
 
+class ResultTable:
+    """Results of a benchmark: printed as Markdown while they are measured; run.py stores them in docs/results.json."""
+
+    def __init__(self, *columns: str) -> None:
+        self.columns = columns
+        self.rows: list[tuple[str, ...]] = []
+        print(_markdown_row(columns), _markdown_row(["---"] * len(columns)), sep="\n", flush=True)
+
+    def add(self, *cells: str) -> None:
+        self.rows.append(cells)
+        print(_markdown_row(cells), flush=True)
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
 def shown(ratios: npt.NDArray[np.float64], digits: int = 2) -> str:
-    """The median, with a 95 % interval by bootstrap."""
+    """The median, with a 95% interval by bootstrap."""
     resampled = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
     low, high = np.quantile(np.median(resampled, axis=1), [0.025, 0.975])
     return f"{np.median(ratios):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"

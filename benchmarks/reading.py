@@ -3,7 +3,7 @@
 Utterances of 5 to 10 s at 16 kHz: first `read_audio` beside `soundfile.read` of the same files, in turns, file by file;
 then batches of about 50 s from `load_batches` beside a plain `DataLoader` that reads with soundfile and pads, with as
 many workers, whole epochs in turns, start and end of the workers among them. Ratios are those of seconds of audio read
-in a second, ours over the other; medians of all rounds, with a 95 % interval by bootstrap. Files are in the system's
+in a second, ours over the other; medians of all rounds, with a 95% interval by bootstrap. Files are in the system's
 cache.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 import torch
-from measuring import seconds_in_turns, shown
+from measuring import ResultTable, seconds_in_turns, shown
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
@@ -121,26 +121,22 @@ def seconds_in_batches(manifest: Manifest, repeats: int, num_workers: int, num_r
     return seconds_in_turns([partial(read, False), partial(read, True)], num_rounds, num_warm_up=0)
 
 
-def main(num_rounds: int = 60, num_epochs: int = 7, workers: tuple[int, ...] = (0, 1, 2)) -> str:
-    lines = [
-        "| format | soundfile, s of audio in a second | `read_audio` over it | "
-        + " | ".join(f"batches, {num} workers, over a plain loader" for num in workers)
-        + " |",
-        "|---|---|---|" + "---|" * len(workers),
-    ]
+def main(num_rounds: int = 60, num_epochs: int = 7, workers: tuple[int, ...] = (0, 1, 2)) -> dict[str, ResultTable]:
+    table = ResultTable(
+        "format",
+        "soundfile (audio seconds per second)",
+        "`read_audio` relative to soundfile",
+        *(f"batches, {num} worker{'' if num == 1 else 's'}" for num in workers),
+    )
     with tempfile.TemporaryDirectory() as folder:
         for name in FORMATS:
             manifest = make_manifest(Path(folder), name)
             alone = seconds_alone(manifest, num_rounds)
             epochs = [seconds_in_batches(manifest, REPEATS[name], num, num_epochs) for num in workers]
-            cells = [
-                name,
-                f"{manifest.durations.sum() / np.median(alone[:, 0]):,.0f}",
-                *(shown(seconds[:, 0] / seconds[:, 1]) for seconds in [alone, *epochs]),
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-            print(lines[-1], flush=True)
-    return "\n".join(lines)
+            rate = manifest.durations.sum() / np.median(alone[:, 0])
+            ratios = [shown(seconds[:, 0] / seconds[:, 1]) for seconds in [alone, *epochs]]
+            table.add(name, f"{rate:,.0f}", *ratios)
+    return {"reading": table}
 
 
 if __name__ == "__main__":

@@ -17,8 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
-import torch
-from measuring import peak_memory
+from measuring import ResultTable, peak_memory
 
 from ctcdro.runs.config import Config
 from training import make_config, write_dataset, write_wav2vec2
@@ -76,16 +75,14 @@ def measure(config: Config, folder: Path) -> list[str]:
         process.join()
     seconds, audio, memory = np.array(steps).T
     rate = np.median(audio[1:] / seconds[1:])
-    taken = f"{np.median(seconds[1:]):.1f} s"
-    return [f"{num_parameters / 1e6:.0f} million", taken, f"{rate:.2f}", f"{memory[-1] / 1e9:.1f} GB"]
+    taken = f"{np.median(seconds[1:]):.1f}"
+    return [f"{num_parameters / 1e6:.0f} million", taken, f"{rate:.2f}", f"{memory[-1] / 1e9:.1f}"]
 
 
-def main(options: dict[str, int | bool | str | list[int]] | None = None) -> str:
-    lines = [
-        f"| gradient checkpointing | parameters | a step of {BATCH_DURATION:g} s, {torch.get_num_threads()} threads | "
-        "s of audio in a second | peak memory |",
-        "|---|---|---|---|---|",
-    ]
+def main(options: dict[str, int | bool | str | list[int]] | None = None) -> dict[str, ResultTable]:
+    table = ResultTable(
+        "gradient checkpointing", "parameters", "seconds per step", "audio seconds per second", "peak memory (GB)"
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_wav2vec2(folder / "encoder", **(XLS_R_300M if options is None else options))
@@ -94,9 +91,8 @@ def main(options: dict[str, int | bool | str | list[int]] | None = None) -> str:
         for is_on in (False, True):
             model = plain.model.model_copy(update={"gradient_checkpointing": is_on})
             cells = measure(plain.model_copy(update={"model": model}), folder / f"run-{is_on}")
-            lines.append(f"| {'on' if is_on else 'off'} | {' | '.join(cells)} |")
-            print(lines[-1], flush=True)
-    return "\n".join(lines)
+            table.add("on" if is_on else "off", *cells)
+    return {"real-size": table}
 
 
 if __name__ == "__main__":

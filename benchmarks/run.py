@@ -1,65 +1,68 @@
-"""Runs all benchmarks and writes results/<date>-<processor>.md: .venv/bin/python benchmarks/run.py"""
+"""Runs benchmarks and stores their tables in docs/results.json: .venv/bin/python benchmarks/run.py [NAME ...]
+
+Without names it runs those of `make bench`. `make results` then updates the pages.
+"""
 
 from __future__ import annotations
 
+import argparse
 import datetime
+import importlib
 import os
 import platform
 import re
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
-import loss_cost
-import numpy as np
-import reading
-import sampler_matching
-import sampler_planning
-import startup
 import torch
+from measuring import ResultTable
 
-import decoding
-import scoring
-import training
+DOCS = Path(__file__).parents[1] / "docs"
+sys.path.append(str(DOCS))
+from results_file import read_results, write_results  # type: ignore[import-not-found]  # noqa: E402
 
-HERE = Path(__file__).parent
+DEFAULT = (
+    "loss_cost",
+    "sampler_planning",
+    "sampler_matching",
+    "reading",
+    "training",
+    "decoding",
+    "scoring",
+    "startup",
+)
+OTHERS = ("interval_coverage", "large_files", "lhotse_stream", "real_size", "sampler_peers", "scale")
 
-SECTIONS = {
-    "Cost of the robust loss": loss_cost,
-    "Planning": sampler_planning,
-    "Matching, padding, freshness": sampler_matching,
-    "Reading audio": reading,
-    "Training": training,
-    "Decoding": decoding,
-    "Scoring": scoring,
-    "Start of the command line": startup,
-}
 
-
-def processor() -> str:
+def machine() -> str:
     info = Path("/proc/cpuinfo")
     names = re.findall(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else []
-    return names[0] if names else platform.processor() or platform.machine()
+    processor = names[0] if names else platform.processor() or platform.machine()
+    return f"{processor}, {os.cpu_count()} cores, {platform.system()}, torch {torch.__version__}"
+
+
+def store(tables: dict[str, ResultTable], about: dict[str, Any]) -> None:
+    """Replaces the tables of a benchmark; their titles and descriptions stay."""
+    results = read_results()
+    for name, table in tables.items():
+        measured = {**about, "columns": list(table.columns), "rows": [list(row) for row in table.rows]}
+        results["tables"][name] = {"title": name, "setup": "", **results["tables"].get(name, {}), **measured}
+    write_results(results)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", choices=[*DEFAULT, *OTHERS, []], metavar="NAME", help="such as loss_cost")
+    names = parser.parse_args().names or DEFAULT
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=DOCS, capture_output=True, text=True)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True)
-    report = [
-        f"# Benchmarks of {today}",
-        "",
-        f"Commit {commit.stdout.strip() or 'unknown'}; {processor()}, {os.cpu_count()} cores, {platform.system()}; "
-        f"Python {platform.python_version()}, torch {torch.__version__} with {torch.get_num_threads()} threads, "
-        f"numpy {np.__version__}. Made by `make bench`.",
-    ]
-    for title, benchmark in SECTIONS.items():
-        print(f"\n{title}", flush=True)
-        explanation = (benchmark.__doc__ or "").split("\n\n", 1)[1].strip()
-        report += ["", f"## {title}", "", explanation, "", benchmark.main()]
-    slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(.*?\)|@.*", "", processor()).lower()).strip("-")
-    path = HERE / "results" / f"{today}-{slug}.md"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("\n".join(report) + "\n")
-    print(f"\nwrote {path.relative_to(HERE.parent)}")
+    for name in names:
+        print(f"\n{name}", flush=True)
+        tables = importlib.import_module(name).main()
+        about = {"machine": machine(), "date": today, "commit": commit.stdout.strip() or "unknown"}
+        store(tables, {**about, "command": f"python benchmarks/run.py {name}"})
 
 
 if __name__ == "__main__":

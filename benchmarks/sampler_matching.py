@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from corpora import BATCH_DURATION, like_set_1
 from first_fit import first_fit_decreasing
+from measuring import ResultTable
 
 from ctcdro import LengthMatchedBatchSampler
 from ctcdro.sampling.batch_arrays import Durations, Indices, Matching, PackedBatches
@@ -29,12 +30,15 @@ def share_repeated(earlier: PackedBatches, later: PackedBatches) -> float:
     return sum(frozenset(batch) in known for batch in later) / len(later)
 
 
-def main(sizes: tuple[int, ...] = (20_000, 3_600)) -> str:
-    lines = [
-        "| utterances | sampler | within 2 % of the target | standard deviation of totals | padded over real | "
-        "same batches in the next epoch |",
-        "|---|---|---|---|---|---|",
-    ]
+def main(sizes: tuple[int, ...] = (20_000, 3_600)) -> dict[str, ResultTable]:
+    table = ResultTable(
+        "utterances",
+        "sampler",
+        "batches within 2% of the target",
+        "standard deviation of totals (s)",
+        "padded over real audio",
+        "batches repeated in the next epoch",
+    )
     for size in sizes:
         durations, groups = like_set_1(size)
         plans = {"first-fit decreasing": (by_first_fit(durations, groups),) * 2}
@@ -43,12 +47,15 @@ def main(sizes: tuple[int, ...] = (20_000, 3_600)) -> str:
             plans[f"length-matched, exponent {exponent:g}"] = (sampler.plan(0), sampler.plan(1))
         for name, (now, later) in plans.items():
             matching = Matching.of(now, durations, BATCH_DURATION)
-            lines.append(
-                f"| {size:,} | {name} | {matching.share_within:.1%} | {matching.total_std:.2f} s | "
-                f"{matching.padding:.3f} | {share_repeated(now, later):.1%} |"
+            table.add(
+                f"{size:,}",
+                name,
+                f"{matching.share_within:.1%}",
+                f"{matching.total_std:.2f}",
+                f"{matching.padding:.3f}",
+                f"{share_repeated(now, later):.1%}",
             )
-            print(lines[-1], flush=True)
-    return "\n".join(lines)
+    return {"sampler-matching": table}
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 The same utterances, like the paper's set 1, target 50 s, shuffled. Timed are making a sampler and walking through its
 first epoch, in turns; cuts and datasets are there before. Ratios are those of utterances in a second, ours over the
-other, medians of all rounds with a 95 % interval by bootstrap: `LengthMatchedBatchSampler` where batches are numbers,
+other, medians of all rounds with a 95% interval by bootstrap: `LengthMatchedBatchSampler` where batches are numbers,
 `LengthMatchedCutSampler` where they are lhotse's CutSets, each with `exponent=1`, so that every utterance comes once,
 as with the others. These have other aims: for lhotse and SpeechBrain the target is a limit for a batch with its
 padding, and they know of no groups, but for the row with a sampler for each language. Needs lhotse and SpeechBrain,
@@ -21,7 +21,7 @@ import numpy as np
 from corpora import BATCH_DURATION, SET_1, like_set_1
 from lhotse import CutSet, MonoCut, SupervisionSegment
 from lhotse.dataset import DynamicBucketingSampler, RoundRobinSampler, SimpleCutSampler
-from measuring import seconds_in_turns, shown
+from measuring import ResultTable, seconds_in_turns, shown
 from speechbrain.dataio.dataset import DynamicItemDataset
 from speechbrain.dataio.sampler import DynamicBatchSampler
 
@@ -132,14 +132,18 @@ def share_of_one_group(batches: PackedBatches, groups: Indices) -> float:
     return float(np.mean(np.minimum.reduceat(own, starts) == np.maximum.reduceat(own, starts)))
 
 
-def main(sizes: tuple[int, ...] = (3_600, 60_000), num_rounds: int = 7) -> str:
+def main(sizes: tuple[int, ...] = (3_600, 60_000), num_rounds: int = 7) -> dict[str, ResultTable]:
     warnings.filterwarnings("ignore", message="You are using DynamicBucketingSampler with an eagerly read CutSet")
-    lines = [
-        "| utterances | sampler | utterances a second | ours over it | within 2 % of the target | "
-        "standard deviation of totals | padded over real | one group |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    print(*lines, sep="\n", flush=True)
+    table = ResultTable(
+        "utterances",
+        "sampler",
+        "utterances per second",
+        "speed of ours relative to it",
+        "batches within 2% of the target",
+        "standard deviation of totals (s)",
+        "padded over real audio",
+        "batches of one group",
+    )
     for size in sizes:
         corpus = make_corpus(size)
         seconds = seconds_in_turns([partial(walk, one, corpus) for one in CONTENDERS.values()], num_rounds)
@@ -148,13 +152,17 @@ def main(sizes: tuple[int, ...] = (3_600, 60_000), num_rounds: int = 7) -> str:
             matching = Matching.of(batches, corpus.durations, BATCH_DURATION)
             is_ours = number == contender.compared_with
             over = "" if is_ours else shown(seconds[:, number] / seconds[:, contender.compared_with])
-            lines.append(
-                f"| {size:,} | {name} | {size / np.median(seconds[:, number]):,.0f} | {over} | "
-                f"{matching.share_within:.1%} | {matching.total_std:.2f} s | {matching.padding:.3f} | "
-                f"{share_of_one_group(batches, corpus.groups):.0%} |"
+            table.add(
+                f"{size:,}",
+                name,
+                f"{size / np.median(seconds[:, number]):,.0f}",
+                over,
+                f"{matching.share_within:.1%}",
+                f"{matching.total_std:.2f}",
+                f"{matching.padding:.3f}",
+                f"{share_of_one_group(batches, corpus.groups):.0%}",
             )
-            print(lines[-1], flush=True)
-    return "\n".join(lines)
+    return {"sampler-peers": table}
 
 
 if __name__ == "__main__":

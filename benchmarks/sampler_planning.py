@@ -12,7 +12,7 @@ import time
 
 from corpora import BATCH_DURATION, like_set_1
 from first_fit import first_fit_decreasing
-from measuring import in_own_process, seconds_of
+from measuring import ResultTable, in_own_process, seconds_of
 
 from ctcdro import LengthMatchedBatchSampler
 
@@ -26,12 +26,17 @@ def make_only(num_utterances: int) -> None:
     like_set_1(num_utterances)
 
 
-def main(sizes: tuple[int, ...] = (60_000, 600_000, 6_000_000)) -> str:
-    lines = [
-        "| utterances | first-fit decreasing | first epoch, sampler made | a later epoch | times as fast | "
-        "growth for ten times the utterances | memory | bytes an utterance |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+def main(sizes: tuple[int, ...] = (60_000, 600_000, 6_000_000)) -> dict[str, ResultTable]:
+    table = ResultTable(
+        "utterances",
+        "first-fit decreasing (s)",
+        "sampler and first epoch (s)",
+        "later epoch (s)",
+        "speed relative to first-fit decreasing",
+        "growth for ten times the utterances",
+        "memory (MB)",
+        "bytes per utterance",
+    )
     before = None
     for size in sizes:
         durations, groups = like_set_1(size)
@@ -45,17 +50,14 @@ def main(sizes: tuple[int, ...] = (60_000, 600_000, 6_000_000)) -> str:
             for group in range(groups.max() + 1):
                 first_fit_decreasing(durations[groups == group], BATCH_DURATION)
             peer_seconds = time.perf_counter() - start
-            peer, faster = f"{peer_seconds:.1f} s", f"{peer_seconds / first:.0f}"
+            peer, faster = f"{peer_seconds:.1f}", f"{peer_seconds / first:.0f}"
         growth = "" if before is None else f"{first / before:.1f}"
         if size == sizes[-1]:
             held = in_own_process(make_and_plan, size).memory - in_own_process(make_only, size).memory
-            memory, a_piece = f"{held / 1e6:,.0f} MB", f"{held / size:.0f}"
-        lines.append(
-            f"| {size:,} | {peer} | {first:.2f} s | {later:.2f} s | {faster} | {growth} | {memory} | {a_piece} |"
-        )
-        print(lines[-1], flush=True)
+            memory, a_piece = f"{held / 1e6:,.0f}", f"{held / size:.0f}"
+        table.add(f"{size:,}", peer, f"{first:.2f}", f"{later:.2f}", faster, growth, memory, a_piece)
         before = first
-    return "\n".join(lines)
+    return {"sampler-planning": table}
 
 
 if __name__ == "__main__":

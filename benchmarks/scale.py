@@ -1,7 +1,7 @@
 """How does CTC-DRO behave with thousands of groups and many ranks? .venv/bin/python benchmarks/scale.py
 
-Losses are drawn, not trained: a group's loss of a batch is lognormal around its own level, with a spread of 15 %, and
-the levels of groups are lognormal around 400 nats (a batch of 50 s), with a spread of 20 %. All else is the project's
+Losses are drawn, not trained: a group's loss of a batch is lognormal around its own level, with a spread of 15%, and
+the levels of groups are lognormal around 400 nats (a batch of 50 s), with a spread of 20%. All else is the project's
 own: the order of batches, the pooling over ranks, the update. "Share" is a weight over the even one, 1/|G|.
 """
 
@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import torch
 import torch.distributed
+from measuring import ResultTable
 from torch.multiprocessing.spawn import spawn
 
 from ctcdro import ctc_dro
@@ -29,13 +30,12 @@ EPOCH = 1200  # batches, as in the paper
 LEVEL, LEVEL_SPREAD, BATCH_SPREAD = 400.0, 0.2, 0.15
 
 
-def main() -> str:
-    tables = [
-        _table("updates of the weights in 48,000 batches (40 epochs of the paper)", _updates()),
-        _table("after 48,000 batches on one rank", _weights()),
-        _table("cost", _costs()),
-    ]
-    return "\n\n".join(tables)
+def main() -> dict[str, ResultTable]:
+    return {
+        "many-languages-updates": count_all_updates(),
+        "many-languages-weights": simulate_weights(),
+        "many-languages-cost": measure_cost(),
+    }
 
 
 def groups_of_batches(num_groups: int, num_batches: int, sizes: str, seed: int = 0) -> np.ndarray:
@@ -70,17 +70,21 @@ class Simulation:
             self.num_updates += 1
 
 
-def _updates() -> list[dict[str, str]]:
+def count_all_updates() -> ResultTable:
     """Counted, without the arithmetic of the weights."""
-    rows = []
+    shapes = {
+        **{f"{ranks} rank{'' if ranks == 1 else 's'}": ("even", ranks) for ranks in NUM_RANKS},
+        "1 rank, shares by Zipf's law": ("zipf", 1),
+        "1 rank, groups drawn at random": ("random", 1),
+    }
+    table = ResultTable("groups", *shapes)
     for num_groups in NUM_GROUPS:
-        row = {"groups": f"{num_groups:,}"}
-        for sizes in ("even", "zipf", "random"):
-            groups = groups_of_batches(num_groups, 40 * EPOCH, sizes)
-            for num_ranks in NUM_RANKS:
-                row[f"{sizes}, {num_ranks} ranks"] = f"{_count_updates(groups, num_groups, num_ranks):,}"
-        rows.append(row)
-    return rows
+        counts = [
+            _count_updates(groups_of_batches(num_groups, 40 * EPOCH, sizes), num_groups, num_ranks)
+            for sizes, num_ranks in shapes.values()
+        ]
+        table.add(f"{num_groups:,}", *(f"{count:,}" for count in counts))
+    return table
 
 
 def _count_updates(groups: np.ndarray, num_groups: int, num_ranks: int) -> int:
@@ -92,28 +96,30 @@ def _count_updates(groups: np.ndarray, num_groups: int, num_ranks: int) -> int:
     return num_updates
 
 
-def _weights() -> list[dict[str, str]]:
-    rows = []
+def simulate_weights() -> ResultTable:
+    table = ResultTable(
+        "groups",
+        "step size",
+        "smoothing",
+        "largest weight relative to equal weights",
+        "groups below a tenth of the equal weight",
+        "correlation of weight and loss",
+    )
     for num_groups in NUM_GROUPS:
-        for rule, factor in (("as for six groups", 1.0), ("both times 6/|G|", 6 / num_groups)):
-            if num_groups == 6 and factor == 1.0 and rule != "as for six groups":
-                continue
-            step_size, smoothing = 1e-4 * factor, 0.5 * factor
-            shares, levels = _shares_over_time(num_groups, step_size, smoothing)
+        for is_scaled in (False, True) if num_groups > 6 else (False,):
+            factor = 6 / num_groups if is_scaled else 1.0
+            shares, levels = _shares_over_time(num_groups, 1e-4 * factor, 0.5 * factor)
+            scaled = f" × 6/{num_groups:,}" if is_scaled else ""
             last = shares[-1]
-            late = shares[len(shares) // 2 :]
-            rows.append(
-                {
-                    "groups": f"{num_groups:,}",
-                    "step size, smoothing": f"{step_size:.1e}, {smoothing:.1e} ({rule})",
-                    "updates": f"{len(shares):,}",
-                    "largest share": f"{last.max():.3g}",
-                    "groups below a tenth of theirs": f"{(last < 0.1).mean():.0%}",
-                    "correlation with the loss": f"{np.corrcoef(levels, last)[0, 1]:.2f}",
-                    "noise of a share (late half)": f"{np.diff(late, axis=0).std() if len(late) > 1 else 0:.1g}",
-                }
+            table.add(
+                f"{num_groups:,}",
+                f"1e-4{scaled}",
+                f"0.5{scaled}",
+                f"{last.max():.2g}",
+                f"{(last < 0.1).mean():.0%}",
+                f"{np.corrcoef(levels, last)[0, 1]:.2f}",
             )
-    return rows
+    return table
 
 
 def _shares_over_time(num_groups: int, step_size: float, smoothing: float) -> tuple[np.ndarray, np.ndarray]:
@@ -131,19 +137,15 @@ def _shares_over_time(num_groups: int, step_size: float, smoothing: float) -> tu
     return np.stack(shares), levels
 
 
-def _costs() -> list[dict[str, str]]:
-    rows = []
+def measure_cost() -> ResultTable:
+    table = ResultTable(
+        "groups", "time per call (ms)", "bytes per exchange", "gloo, 2 ranks (ms)", "gloo, 8 ranks (ms)"
+    )
     for num_groups in NUM_GROUPS:
-        pooled = {ranks: _seconds_to_pool(num_groups, ranks) for ranks in (2, 8)}
-        rows.append(
-            {
-                "groups": f"{num_groups:,}",
-                "a call, microseconds": f"{1e6 * _seconds_a_call(num_groups):.0f}",
-                "pooled, bytes": f"{3 * 4 * num_groups:,}",
-                **{f"gloo, {ranks} ranks, ms": f"{1e3 * seconds:.2f}" for ranks, seconds in pooled.items()},
-            }
-        )
-    return rows
+        pooled = [f"{1e3 * _seconds_to_pool(num_groups, ranks):.2f}" for ranks in (2, 8)]
+        call = f"{1e3 * _seconds_a_call(num_groups):.2f}"
+        table.add(f"{num_groups:,}", call, f"{3 * 4 * num_groups:,}", *pooled)
+    return table
 
 
 def _seconds_a_call(num_groups: int, num_calls: int = 300) -> float:
@@ -177,14 +179,6 @@ def _pool(rank: int, num_ranks: int, num_groups: int, place: str, num_times: int
     if rank == 0:
         np.save(place, np.median(seconds))
     torch.distributed.destroy_process_group()
-
-
-def _table(title: str, rows: list[dict[str, str]]) -> str:
-    names = list(rows[0])
-    lines = [f"**{title}**", "", "| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
-    print("\n".join(lines), flush=True)
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

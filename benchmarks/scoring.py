@@ -6,7 +6,7 @@ word, and gives CER, WER and language accuracy by language; beside it is what on
 and `jiwer.wer` called for each utterance, or once for each language, and a loop that compares languages. jiwer gets
 texts that are normalized before the clock starts; so there is a row for our counting alone, too. All rates are the same
 to 12 digits. Contenders are in turns; ratios are those of utterances in a second, ours over the other, medians of all
-rounds with a 95 % interval by bootstrap.
+rounds with a 95% interval by bootstrap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TypeAlias
 import jiwer
 import numpy as np
 from corpora import LETTERS, SET_1, texts_like_set_1
-from measuring import seconds_in_turns, shown
+from measuring import ResultTable, seconds_in_turns, shown
 
 from ctcdro.scoring.edits import count_fewest
 from ctcdro.scoring.intervals import confidence_intervals
@@ -42,7 +42,7 @@ def make_predictions(num_utterances: int) -> list[Prediction]:
 
 
 def with_errors(text: str, letters: str, rng: np.random.Generator) -> str:
-    """Characters left out, put in, or replaced, at 4 % each; a space among them."""
+    """Characters left out, put in, or replaced, at 4% each; a space among them."""
     kinds = rng.choice(4, len(text), p=[0.88, 0.04, 0.04, 0.04])
     others = rng.choice([*letters[:30], " "], len(text))
     changed = [
@@ -99,11 +99,7 @@ def are_same(one: Rates, other: Rates) -> bool:
     return list(one) == list(other) and all(np.allclose(one[name], other[name], rtol=0, atol=1e-12) for name in one)
 
 
-def main(num_utterances: int = 12_000, num_rounds: int = 7) -> str:
-    lines = [
-        "| ours | utterances a second | over jiwer, utterance by utterance | over jiwer, language by language |",
-        "|---|---|---|---|",
-    ]
+def main(num_utterances: int = 12_000, num_rounds: int = 7) -> dict[str, ResultTable]:
     predictions = make_predictions(num_utterances)
     clean_ones = normalized(predictions)
     rates = rates_of(score(predictions))
@@ -117,16 +113,14 @@ def main(num_utterances: int = 12_000, num_rounds: int = 7) -> str:
         "language by language": partial(by_language, clean_ones),
     }
     seconds = dict(zip(functions, seconds_in_turns(list(functions.values()), num_rounds).T, strict=True))
+    table = ResultTable(
+        "function", "utterances per second", "relative to jiwer per utterance", "relative to jiwer per language"
+    )
     for name in ("`score`", "counting alone"):
         over = [shown(seconds[peer] / seconds[name]) for peer in list(functions)[3:]]
-        lines.append(f"| {name} | {num_utterances / np.median(seconds[name]):,.0f} | {' | '.join(over)} |")
-    lines += [
-        "",
-        f"{num_utterances:,} utterances. Confidence intervals take {shown(seconds['intervals'] / seconds['`score`'])} "
-        "times as long as `score`: they are read from its counts.",
-    ]
-    print(*lines[2:], sep="\n", flush=True)
-    return "\n".join(lines)
+        table.add(name, f"{num_utterances / np.median(seconds[name]):,.0f}", *over)
+    print(f"Confidence intervals take {shown(seconds['intervals'] / seconds['`score`'])} times as long as `score`.")
+    return {"scoring": table}
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Each command is a process, in turns with the others. Wall and processor time, that of the kernel among it, are medians
 of all rounds; files are in the system's cache. Ratios are those of processor time over `python -c pass`, medians with a
-95 % interval by bootstrap. The goal for `ctcdro --help` is half a second; `import ctcdro` alone imports no torch.
+95% interval by bootstrap. `import ctcdro` alone imports no torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from measuring import shown
+from measuring import ResultTable, shown
 
 CTCDRO = str(Path(sysconfig.get_path("scripts")) / "ctcdro")
 
@@ -50,15 +50,14 @@ def measure(num_rounds: int) -> npt.NDArray[np.float64]:
     return seconds
 
 
-def main(num_rounds: int = 15) -> str:
-    lines = ["| command | wall | processor | over `python -c pass` |", "|---|---|---|---|"]
+def main(num_rounds: int = 15) -> dict[str, ResultTable]:
+    table = ResultTable("command", "wall-clock time (s)", "processor time (s)", "relative to `python -c pass`")
     seconds = measure(num_rounds)
     for number, name in enumerate(COMMANDS):
         wall, processor = np.median(seconds[:, number], axis=0)
         over = shown(seconds[:, number, 1] / seconds[:, 0, 1], digits=1) if number else ""
-        lines.append(f"| `{name}` | {wall:.2f} s | {processor:.2f} s | {over} |")
-        print(lines[-1], flush=True)
-    return "\n".join(lines)
+        table.add(f"`{name}`", f"{wall:.2f}", f"{processor:.2f}", over)
+    return {"startup": table}
 
 
 if __name__ == "__main__":

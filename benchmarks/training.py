@@ -12,7 +12,7 @@
 Utterances have the lengths of the paper's set 1, an eighth of that for batches of 6 s, in WAV files in the system's
 cache. Each contender is a process of its own, with one thread, and one worker that reads (the bare step has none); they
 take turns of some steps each. Ratios are those of seconds of audio trained on in a second, ours over the other; medians
-of all rounds, with a 95 % interval by bootstrap. Memory is the peak of the process, without its worker.
+of all rounds, with a 95% interval by bootstrap. Memory is the peak of the process, without its worker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import soundfile
 import torch
 import torch.nn.functional as F
 from corpora import SET_1, like_set_1
-from measuring import peak_memory, shown
+from measuring import ResultTable, peak_memory, shown
 from torch import Tensor, nn
 
 import ctcdro
@@ -349,15 +349,22 @@ def seconds_of_objective(config: Config, num_batches: int = 1200) -> tuple[float
     return float(robust), float(plain)
 
 
-def main(settings: tuple[Setting, ...] = SETTINGS) -> str:
-    speed = [
-        "| model, batches | ours, s of audio in a second | over the bare step | over the `Trainer` | … with ours |",
-        "|---|---|---|---|---|",
-    ]
-    cost = [
-        "| model, batches | over `erm` | objective alone, of a step | memory: ours | bare step | `Trainer` |",
-        "|---|---|---|---|---|---|",
-    ]
+def main(settings: tuple[Setting, ...] = SETTINGS) -> dict[str, ResultTable]:
+    speed = ResultTable(
+        "model and batches",
+        "`ctcdro train` (audio seconds per second)",
+        "relative to the bare step",
+        "relative to `Trainer`, its batches",
+        "relative to `Trainer`, our batches",
+    )
+    cost = ResultTable(
+        "model and batches",
+        "speed relative to `erm`",
+        "share of the objective in a step",
+        "memory of `ctcdro train` (GB)",
+        "of the bare step (GB)",
+        "of `Trainer` (GB)",
+    )
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -373,11 +380,10 @@ def main(settings: tuple[Setting, ...] = SETTINGS) -> str:
             over = [shown(rates[:, 0] / rates[:, which], digits=3) for which in range(1, len(CONTENDERS))]
             step = float(np.median(results[:, 0, 1])) / setting.steps_a_turn
             robust, _ = seconds_of_objective(config)
-            memory = [f"{results[-1, which, 2] / 1e9:.2f} GB" for which in range(3)]
-            speed.append(f"| {setting.name} | {np.median(rates[:, 0]):,.0f} | {' | '.join(over[:3])} |")
-            cost.append(f"| {setting.name} | {over[3]} | {robust / step:.2%} | {' | '.join(memory)} |")
-            print(speed[-1], cost[-1], sep="\n", flush=True)
-    return "\n".join([*speed, "", *cost])
+            memory = [f"{results[-1, which, 2] / 1e9:.2f}" for which in range(3)]
+            speed.add(setting.name, f"{np.median(rates[:, 0]):,.0f}", *over[:3])
+            cost.add(setting.name, over[3], f"{robust / step:.2%}", *memory)
+    return {"training-speed": speed, "training-cost": cost}
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def test_a_new_configuration_is_complete_and_valid(tmp_path, monkeypatch):
     assert "num_batches: 48000" in printed.stdout
     monkeypatch.setattr("sys.stdin", io.StringIO(printed.stdout))
     checked = run("config", "check", "-")
-    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "-: valid\n", "")
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "stdin: valid\n", "")
     written = run("config", "init", "--out", tmp_path / "run.yaml")
     assert written.stdout == f"Configuration: {tmp_path / 'run.yaml'}\n"
     assert (tmp_path / "run.yaml").read_text(encoding="utf-8") == printed.stdout
@@ -40,7 +40,7 @@ def test_show_prints_a_sweep(tmp_path):
         ("dataset: d\nsede: 1\nseed: -1\n", ["sede: unknown key. Did you mean seed?", "seed: "]),
         ("run: {dataset: d}\nseeds: []\n", ["seeds: "]),
         ("objective: {name: erm}\n", ["dataset: "]),
-        ("a: [\n", ["not a YAML file: "]),
+        ("a: [\n", ["not valid YAML: "]),
     ],
 )
 def test_every_problem_gets_a_line(tmp_path, content, problems):

@@ -41,6 +41,11 @@ def stands_alone(text):
     return bool(re.match(r"[A-Z]|n-gram|lhotse", text)) and text.endswith(".") and not FRAGMENT.match(text)
 
 
+def help_of(*path):
+    """What `--help` shows, without the colors that some terminals and CI services get."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", run(*path, "--help").stdout)
+
+
 def test_the_walk_finds_all_commands():
     readers = {"ml-superb", "common-voice", "fleurs", "kaldi", "nemo", "lhotse", "huggingface", "synthetic"}
     assert {path[1] for path in LEAVES if path[0] == "prepare"} == readers
@@ -77,7 +82,7 @@ def test_every_command_has_a_description_that_stands_alone(path):
 
 @every(COMMANDS)
 def test_help_ends_with_an_example_that_parses(path):
-    shown = " ".join(run(*path, "--help").stdout.split())
+    shown = " ".join(help_of(*path).split())
     example = shown.rpartition("Example: ctcdro ")[2]
     words = shlex.split(example)
     command = COMMANDS[()]
@@ -98,13 +103,13 @@ def test_every_command_can_be_quiet_or_verbose(path):
 
 @pytest.mark.parametrize("command", ["train", "sweep"])
 def test_required_arguments_are_marked(command):
-    shown = " ".join(run(command, "--help").stdout.replace("│", " ").split())
+    shown = " ".join(help_of(command).replace("│", " ").split())
     for name in ("CONFIG", "--out"):
         assert re.search(rf"\* {name} [^*]*\[required\]", shown), shown
 
 
 def test_the_first_page_groups_the_commands():
-    shown = run("--help").stdout
+    shown = help_of()
     places = [shown.index(f"─ {panel} ─") for panel in ("Data", "Train", "Evaluate", "Use", "Other")]
     assert places == sorted(places)
     listed = re.findall(r"│ (\w+)  +[A-Z]", shown[places[0] :])
@@ -114,8 +119,8 @@ def test_the_first_page_groups_the_commands():
 
 def test_the_command_without_arguments_prints_its_help():
     done = run()
-    assert "Usage: ctcdro" in done.stdout
     assert done.returncode == 2
+    assert done.stdout.split() == run("--help").stdout.split()
 
 
 def test_the_version_is_that_of_the_package():
@@ -138,5 +143,5 @@ def test_help_imports_nothing_slow():
         f"except SystemExit: print(*{slow!r} & set(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "Usage: ctcdro" in done.stdout
+    assert "prepare" in done.stdout
     assert done.stderr.split() == []

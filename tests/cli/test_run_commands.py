@@ -47,7 +47,7 @@ def test_a_finished_run_is_not_overwritten(trained):
     done = run("train", trained.config, "--out", trained.run)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
-    assert "has a finished run; choose another --out, or remove it" in line
+    assert "already contains a finished run. Choose another --out, or delete the folder." in line
 
 
 def test_evaluate_prints_what_score_prints(trained):
@@ -73,9 +73,9 @@ def test_evaluate_prints_the_same_json_as_score(trained, scoring):
 def test_a_split_that_does_not_exist_gets_the_list_of_splits(trained, tmp_path):
     done = run("evaluate", trained.run, "--split", "validation")
     assert done.returncode == 2
-    assert "validation.jsonl does not exist. Choose another --split; this dataset has dev, test, train." in done.stderr
+    assert "validation.jsonl not found. Splits of this dataset: dev, test, train." in done.stderr
     done = run("evaluate", trained.run, "--dataset", tmp_path)
-    assert "pass its folder with --dataset (`dataset` in Python)" in done.stderr
+    assert "specify its folder with --dataset (`dataset` in Python)" in done.stderr
 
 
 @pytest.mark.parametrize(("on_error", "status"), [("fail", 2), ("skip", 0)])

@@ -10,8 +10,10 @@ from rich.console import Console
 
 from ctcdro.cli import console
 from ctcdro.cli.run_progress import JobProgress
-from ctcdro.cli.sweep import _parse_options
+from ctcdro.cli.sweep import _parse_options, print_rows
+from ctcdro.sweeps.config import SweepSetting
 from ctcdro.sweeps.jobs import Failure, LaunchState
+from ctcdro.sweeps.selection import Row
 
 
 def task(name, fraction=0.0):
@@ -93,3 +95,13 @@ def test_finished_runs_are_counted_in_the_plan(config, tmp_path):
 
 def test_options_of_sbatch_are_keys_and_values():
     assert _parse_options(["account=speech", "qos=a=b"]) == {"account": "speech", "qos": "a=b"}
+
+
+def test_models_that_predict_only_blanks_are_named(capsys):
+    def row(objective, cer, lid):
+        return Row(SweepSetting(objective=objective), 0, cer, "ces", cer, lid, 1.0)
+
+    print_rows([row("erm", 1.0, 0.0)])
+    assert "The model may predict only blanks, so train longer: Baseline (ERM)\n" in capsys.readouterr().out
+    print_rows([row("erm", 1.0, 0.1)])
+    assert "only blanks" not in capsys.readouterr().out

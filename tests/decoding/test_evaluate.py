@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+import yaml
 from tones import write_dataset
 
 from ctcdro.decoding.decode import decode, group_by_length
 from ctcdro.decoding.evaluate import evaluate
 from ctcdro.decoding.transcribe import transcribe
 from ctcdro.models.recognizer import load
-from ctcdro.runs.config import parse_config
+from ctcdro.runs.config import read_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import Scores
 from ctcdro.scoring.transcripts import read_predictions
@@ -26,10 +27,11 @@ from ctcdro.training.loop import train
 
 @pytest.fixture(scope="module")
 def run(one_thread, tmp_path_factory):
-    """Trained until it reads the tones."""
+    """Trained until it reads the tones; its configuration names the dataset relative to the file."""
     folder = tmp_path_factory.mktemp("run")
+    write_dataset(folder / "data", num_train=40)
     values = {
-        "dataset": str(write_dataset(folder / "data", num_train=40)),
+        "dataset": "data",
         "model": {"encoder": "mel-small", "head": "linear", "spec_augment": False},
         "objective": {"step_size": 1e-3, "smoothing": 0.5},
         "data": {"num_workers": 0},
@@ -43,7 +45,8 @@ def run(one_thread, tmp_path_factory):
         },
         "training": {"num_batches": 140, "validate_every_batches": 70, "trackers": [], "best_model_by": "worst-cer"},
     }
-    return train(parse_config(values), folder / "run")
+    (folder / "run.yaml").write_text(yaml.safe_dump(values))
+    return train(read_config(folder / "run.yaml"), folder / "run")
 
 
 def test_a_run_learns_to_read_tones(run):
@@ -165,13 +168,19 @@ def test_commands_print_and_say_where_things_are(run):
         assert expected in done.stdout
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_device_is_named(run):
+    with pytest.raises(ValueError, match="--device cuda:1: PyTorch finds no GPU"):
+        evaluate(run.path, device="cuda:1")
+    with pytest.raises(ValueError, match="--device cuda: PyTorch finds no GPU"):
+        list(transcribe(run.model, [], device="cuda"))
+
+
 def test_what_is_not_there_is_named(run, tmp_path):
     with pytest.raises(ValueError, match="the run has no model yet"):
         evaluate(tmp_path)
-    with pytest.raises(
-        ValueError, match=r"tests\.jsonl does not exist\..*--split; this dataset has dev, test, train\.$"
-    ):
+    with pytest.raises(ValueError, match=r"tests\.jsonl not found\. Splits of this dataset: dev, test, train\.$"):
         evaluate(run.path, "tests")
-    with pytest.raises(ValueError, match=r"test\.jsonl does not exist\..*pass its folder with --dataset"):
+    with pytest.raises(ValueError, match=r"test\.jsonl not found\. .*specify its folder with --dataset"):
         evaluate(run.path, "test", dataset=tmp_path)
     assert RunFolder(run.path).is_finished

@@ -69,9 +69,9 @@ def test_it_leaves_runs_a_table_and_a_page(story):
 
 
 def test_it_prints_the_table_and_that_the_speech_is_synthetic(story):
-    for shown in ("Baseline (ERM)", "Group DRO", "CTC-DRO", "worst CER", "mean CER", "LID", "Synthetic speech"):
+    for shown in ("Baseline (ERM)", "Group DRO", "CTC-DRO", "worst CER", "mean CER", "LID", "The speech is synthetic"):
         assert shown in story.whole.stdout
-    assert f"Page: {story.folder / 'report.html'}" in story.whole.stdout
+    assert f"Report: {story.folder / 'report.html'}" in story.whole.stdout
 
 
 def test_a_finished_one_is_only_shown_again(story):
@@ -86,7 +86,7 @@ def test_the_corpus_of_a_finished_one_is_not_planned_again(story, monkeypatch):
 
 
 def test_other_options_need_another_folder(story):
-    with pytest.raises(ValueError, match=r"seeds was \[0\], now it is \[1\]"):
+    with pytest.raises(ValueError, match=r"seeds: \[0\] → \[1\]"):
         demo(story.folder, seed=1, specs=specs_of(story.folder), num_steps=4)
     with pytest.raises(
         ValueError, match=r"corpus already contains a corpus built with other options\. Choose another --out\.$"

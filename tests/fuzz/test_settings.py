@@ -83,7 +83,7 @@ def test_yaml_creates_no_objects(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for tag in ("python/object/apply:os.system ['touch taken']", "python/name:os.system", "python/tuple [1]"):
         (tmp_path / "run.yaml").write_text(f"dataset: !!{tag}\n")
-        with pytest.raises(ValueError, match=r"run\.yaml: not a YAML file: could not determine a constructor"):
+        with pytest.raises(ValueError, match=r"run\.yaml: not valid YAML: could not determine a constructor"):
             read_config(tmp_path / "run.yaml")
         assert not (tmp_path / "taken").exists()
 

@@ -188,7 +188,7 @@ def test_epochs_that_a_counter_counts_are_those_of_the_sampler(whole):
     assert whole.batches == batches
 
 
-def test_every_utterance_comes_once_an_epoch_with_balance_1(tmp_path):
+def test_every_utterance_comes_once_an_epoch_with_exponent_1(tmp_path):
     brain = run(tmp_path, epochs=range(1), exponent=1.0)
     assert sorted(number for batch in brain.batches for number in batch) == list(range(len(toy.Toy())))
 

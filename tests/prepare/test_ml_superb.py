@@ -80,7 +80,7 @@ def test_twenty_languages_are_reserved_with_five_utterances_each():
 
 def test_malformed_pairs_are_rejected():
     for text in ("ces", "ces:", ":fleurs", "ces:cv,,", ""):
-        with pytest.raises(ValueError, match="`pairs` must look like"):
+        with pytest.raises(ValueError, match="--pairs must look like"):
             parse_pairs(text)
 
 

@@ -114,7 +114,7 @@ def test_the_commands_on_the_pages_that_name_a_recipe_parse():
         if name in paths:
             (read_config if command == "train" else read_sweep)(paths[name], set_options(words))
     copied = set(re.findall(r"ctcdro recipes copy ([\w/-]+)", text))
-    assert copied - {recipe.name for recipe in list_recipes()} == set()
+    assert copied - {recipe.name for recipe in list_recipes()} <= {"NAME", "paper/NAME"}  # placeholders
 
 
 def test_every_recipe_states_its_purpose_and_time_in_the_first_lines():
@@ -218,8 +218,9 @@ def test_the_guide_has_a_row_for_every_recipe_and_no_other(experiments):
 
 
 def test_the_overrides_of_the_guide_change_a_recipe():
-    listed = [shlex.split(options) for options in re.findall("`(--set [^`]+)`", guide())]
-    assert listed
+    differences = PAGES[ROOT / "docs/how-to/migrate-from-the-authors-code.md"]
+    listed = [shlex.split(options) for options in re.findall("`(--set [^`]+)`", guide() + differences)]
+    assert len(listed) > 3
     for words in listed:
         assert any(read_sweep(path, set_options(words)) != read_sweep(path) for path in PAPER.values()), words
 

@@ -297,7 +297,7 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
     ("arguments", "told"),
     [
         (["nowhere"], "nowhere does not exist. Create it with 'ctcdro train'"),
-        (["--baseline", "x"], "--baseline must be one of the runs"),
+        (["--baseline", "x"], "--baseline (`baseline` in Python) must be one of the runs"),
         (["--out", "no/folder/page.html"], "the folder no/folder does not exist"),
     ],
 )

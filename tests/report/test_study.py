@@ -122,7 +122,9 @@ def test_the_baseline_can_be_a_folder(runs):
 
 
 def test_an_unknown_baseline_is_rejected_with_the_choices(runs):
-    with pytest.raises(ValueError, match=r"`baseline` must be one of the runs \(.*erm-0.*\), or .*\(ctc-dro, erm, g"):
+    with pytest.raises(
+        ValueError, match=r"`baseline` in Python\) must be one of the runs \(.*erm-0.*\), or .*\(ctc-dro, erm, g"
+    ):
         make_study(runs, "adam")
 
 

@@ -30,7 +30,7 @@ def test_every_batch_holds_one_group(corpus, batch_duration, exponent, epoch):
 
 
 @given(corpora, st.floats(0.5, 60.0), st.integers(0, 3), st.integers(1, 5))
-def test_with_balance_one_every_utterance_comes_exactly_once_an_epoch(corpus, batch_duration, epoch, world_size):
+def test_with_exponent_one_every_utterance_comes_exactly_once_an_epoch(corpus, batch_duration, epoch, world_size):
     durations, groups = corpus
     ranks = [
         LengthMatchedBatchSampler(durations, groups, batch_duration, exponent=1.0, rank=rank, world_size=world_size)
@@ -44,7 +44,7 @@ def test_with_balance_one_every_utterance_comes_exactly_once_an_epoch(corpus, ba
 
 
 @given(corpora, st.floats(0.5, 60.0), st.integers(0, 3))
-def test_with_balance_zero_every_round_holds_every_group_once(corpus, batch_duration, epoch):
+def test_with_exponent_zero_every_round_holds_every_group_once(corpus, batch_duration, epoch):
     durations, groups = corpus
     sampler = LengthMatchedBatchSampler(durations, groups, batch_duration)
     in_order = [groups[batch[0]] for batch in sampler.plan(epoch)]
@@ -55,7 +55,7 @@ def test_with_balance_zero_every_round_holds_every_group_once(corpus, batch_dura
 
 
 @given(corpora, st.floats(0.5, 60.0))
-def test_with_balance_zero_no_utterance_is_left_out_for_good(corpus, batch_duration):
+def test_with_exponent_zero_no_utterance_is_left_out_for_good(corpus, batch_duration):
     durations, groups = corpus
     sampler = LengthMatchedBatchSampler(durations, groups, batch_duration)
     seen = set()
@@ -96,7 +96,7 @@ def test_batches_are_fresh_every_epoch(exponent):
 
 
 @pytest.mark.parametrize(("exponent", "shares"), [(0.0, [1, 1, 1]), (1.0, [1, 4, 16]), (0.5, [1, 2, 4])])
-def test_balance_is_the_exponent_of_the_shares(exponent, shares):
+def test_shares_are_the_audio_to_the_power_of_the_exponent(exponent, shares):
     groups = np.repeat([0, 1, 2], [100, 400, 1600])
     sampler = LengthMatchedBatchSampler(np.full(2100, 5.0), groups, batch_duration=50.0, exponent=exponent)
     counts = Counter(groups[batch[0]] for batch in sampler.plan(0))

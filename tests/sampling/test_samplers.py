@@ -197,7 +197,7 @@ def test_a_state_of_other_data_or_options_is_refused(make):
         make(durations, groups, seed=7).load_state_dict(saved)
 
 
-def test_a_state_of_other_groups_balance_or_sampler_is_refused():
+def test_a_state_of_other_groups_exponent_or_sampler_is_refused():
     durations, groups = small_corpus()
     saved = length_matched(durations, groups).state_dict()
     with pytest.raises(ValueError, match=r"data was .*, here it is"):

@@ -260,10 +260,9 @@ def test_slurm_is_asked_now_and_then_only(slurm, monkeypatch):
 
 def test_cores_are_shared_among_jobs(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert JobOptions().resolve(20) == (8, 1)
-    assert JobOptions(num_jobs=3).resolve(20) == (3, 2)
-    assert JobOptions(num_jobs=20).resolve(20) == (20, 1)
+    assert JobOptions(cpu=True).resolve(20) == (8, 1)
+    assert JobOptions(cpu=True, num_jobs=3).resolve(20) == (3, 2)
+    assert JobOptions(cpu=True, num_jobs=20).resolve(20) == (20, 1)
     assert JobOptions("slurm").resolve(20) == (20, 4)
 
 
@@ -274,6 +273,11 @@ def test_gpus_are_assigned_in_turn_by_their_visible_names(monkeypatch):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         assert JobOptions().resolve(20) == (2, 4)
         assert _devices(JobOptions(), 3) == [*names, names[0]]
-        assert JobOptions(use_gpus=False).resolve(20) == (8, 1)
-        assert _devices(JobOptions(use_gpus=False), 3) == [None] * 3
-    assert _devices(JobOptions(cluster="slurm"), 3) == [None] * 3
+    assert _devices(JobOptions(cpu=True), 3) == [""] * 3
+    assert _devices(JobOptions("slurm"), 3) == [None] * 3, "Slurm assigns them"
+    assert _devices(JobOptions("slurm", cpu=True), 3) == [""] * 3
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_gpus_jobs_use_the_cpu():
+    assert _devices(JobOptions(), 2) == [""] * 2

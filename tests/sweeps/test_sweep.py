@@ -15,6 +15,7 @@ from ctcdro.cli.sweep import rows_table
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import score
 from ctcdro.scoring.transcripts import Prediction
+from ctcdro.speech.language_names import language_name
 from ctcdro.storage.json_files import write_json
 from ctcdro.storage.locks import lock_folder
 from ctcdro.sweeps.config import SweepSetting, parse_sweep, read_sweep
@@ -73,9 +74,9 @@ def story(tmp_path_factory):
 def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(story):
     assert story.broken.exit_code == 1
     assert f"{NAMES[1]} failed:" in story.broken.stderr
-    assert "seed was 99, now it is 0" in story.broken.stderr
+    assert "seed: 99 → 0" in story.broken.stderr
     log = next(line.split("Log: ")[1] for line in story.broken.stderr.splitlines() if "Log: " in line)
-    assert "seed was 99" in Path(log).read_text()
+    assert "seed: 99 → 0" in Path(log).read_text()
     assert "Run the same command again to retry; finished runs are kept" in story.broken.stderr
     for name in (NAMES[0], NAMES[2]):
         assert RunFolder(story.folder / "sweep" / "runs" / name).is_finished
@@ -111,7 +112,8 @@ def test_the_table_has_the_test_scores(story):
         assert (row["worst_cer"], row["worst_language"]) == (record["summary"]["worst_cer"], record["worst_language"])
         assert (row["mean_cer"], row["mean_lid"]) == (record["summary"]["mean_cer"], record["summary"]["mean_lid"])
         assert row["seconds"] > 0
-        assert f"{100 * row['worst_cer']:.1f}  ({row['worst_language']})" in story.whole.stdout
+        shown = [f"{100 * row['worst_cer']:.1f}", *language_name(row["worst_language"]).split()]
+        assert " ".join(shown) in " ".join(story.whole.stdout.split())
     assert any(row["worst_cer"] < 1 for row in rows), "the runs have learnt something"
     assert "Baseline (ERM)" in story.whole.stdout
     assert f"Table: {story.folder / 'sweep' / 'table.json'}" in story.whole.stdout
@@ -119,7 +121,7 @@ def test_the_table_has_the_test_scores(story):
 
 def test_a_sweep_of_another_configuration_is_not_gone_on_with(story):
     config = read_sweep(story.folder / "sweep-of.yaml", ["run.training.num_batches=140"])
-    with pytest.raises(ValueError, match=r"run\.training\.num_batches was 70, now it is 140"):
+    with pytest.raises(ValueError, match=r"run\.training\.num_batches: 70 → 140"):
         sweep(config, story.folder / "sweep")
 
 
@@ -147,16 +149,16 @@ def test_a_sweep_that_has_trained_nothing_yet_may_be_corrected(mistaken):
 def test_a_sweep_with_a_checkpoint_or_a_model_may_not(mistaken):
     checkpoints = mistaken.run.checkpoints
     save_checkpoint(checkpoints, Checkpoint(1, {}, {}))
-    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction was 0\.1, now it is 0\.2"):
+    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction: 0\.1 → 0\.2"):
         claim_folder(mistaken.right, mistaken.folder)
     shutil.rmtree(checkpoints)
     mistaken.run.model.mkdir()
-    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction was 0\.1, now it is 0\.2"):
+    with pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction: 0\.1 → 0\.2"):
         claim_folder(mistaken.right, mistaken.folder)
 
 
 def test_a_sweep_whose_runs_are_at_work_may_not(mistaken):
-    refused = pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction was 0\.1, now it is 0\.2")
+    refused = pytest.raises(ValueError, match=r"run\.optimizer\.warmup_fraction: 0\.1 → 0\.2")
     with lock_folder(mistaken.folder.logs / mistaken.run.path.name), refused:
         claim_folder(mistaken.right, mistaken.folder)
     claim_folder(mistaken.right, mistaken.folder)

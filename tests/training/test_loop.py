@@ -100,7 +100,7 @@ def test_workers_change_nothing(dataset, tmp_path, uninterrupted):
 def test_a_finished_run_is_not_overwritten(dataset, tmp_path):
     short = config(dataset, "training.num_batches=8")
     train(short, tmp_path / "run")
-    with pytest.raises(ValueError, match="has a finished run"):
+    with pytest.raises(ValueError, match="already contains a finished run"):
         train(short, tmp_path / "run")
 
 
@@ -121,7 +121,7 @@ def interrupted(one, folder, step=5):
 
 def test_a_run_of_another_configuration_is_not_gone_on_with(dataset, tmp_path):
     interrupted(config(dataset), tmp_path)
-    with pytest.raises(ValueError, match=r"seed was 0, now it is 1"):
+    with pytest.raises(ValueError, match=r"seed: 0 → 1"):
         train(config(dataset, "seed=1"), tmp_path)
 
 
@@ -344,7 +344,7 @@ def test_every_sampler_trains_and_resumes(dataset, tmp_path, sampler):
 
 def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_step(dataset, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.nn.utils, "get_total_norm", lambda *_: torch.tensor(float("nan")))
-    with pytest.raises(FloatingPointError, match="step 1: the gradient is not finite"):
+    with pytest.raises(FloatingPointError, match="Step 1: the norm of the gradient is"):
         train(config(dataset), tmp_path / "run")
 
 
@@ -388,6 +388,19 @@ def test_a_diverged_model_is_never_the_best(dataset, tmp_path, best_model_by):
     assert [math.isnan(record["dev_loss"]) for record in records] == [True, False, True]
     best, _ = load(run.folder.best)
     assert torch.equal(best.head.output.weight, intact)
+
+
+def test_the_last_interval_may_be_shorter_and_is_validated(dataset, tmp_path):
+    folder = train(config(dataset, "training.num_batches=20"), tmp_path / "run")
+    validations = [record for record in read_log(folder.log) if "validation" in record]
+    assert [(record["validation"], record["step"]) for record in validations] == [(1, 4), (2, 8), (3, 10)]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_device_is_named_before_anything_is_written(dataset, tmp_path):
+    with pytest.raises(ValueError, match="--device cuda: PyTorch finds no GPU"):
+        train(config(dataset), tmp_path / "run", device="cuda")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_early_stopping_ends_after_validations_that_bring_nothing(dataset, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ from .registration import make_group, register
 
 if TYPE_CHECKING:
     from ..runs.parsing import Section
+
+STDIN = Path("-")
 
 config = make_group("""Create, show or check configurations.
 
@@ -58,7 +61,7 @@ def check(
         typer.Argument(
             metavar="CONFIG",
             help="YAML file with the configuration of a run or sweep; - for stdin.",
-            callback=lambda path: path if path == Path("-") else must_be_file()(path),
+            callback=lambda path: path if path == STDIN else must_be_file()(path),
         ),
     ],
     overrides: SetOption = None,
@@ -77,19 +80,20 @@ def check(
         for line in str(error).splitlines():
             typer.echo(escaped(line))
         raise typer.Exit(1) from error
-    typer.echo(f"{config}: valid")
+    typer.echo(f"{'stdin' if config == STDIN else config}: valid")
 
 
 def _read(path: Path, overrides: list[str] | None) -> Section:
     """The configuration of a sweep, if the file has any of its keys; otherwise that of a run."""
     with extra("train", "`ctcdro config`"):
         from ..runs.config import parse_config
-        from ..runs.parsing import read_values
+        from ..runs.parsing import parse_values, read_values
         from ..sweeps.config import SweepConfig, parse_sweep
 
-    values = read_values(path)
+    source = "stdin" if path == STDIN else str(path)
+    values = parse_values(sys.stdin.read(), source) if path == STDIN else read_values(path)
     parse = parse_sweep if values.keys() & SweepConfig.model_fields.keys() else parse_config
-    return parse(values, overrides or [], source=str(path))
+    return parse(values, overrides or [], source=source)
 
 
 for command in (init, show, check):

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..runtime.devices import use_device
 from ..runtime.extras import extra
 from .decoding_options import BeamSizeOption, LmOption, LmWeightOption, find_model, make_beam_search
 from .options import DeviceOption, JsonOption, RunArgument, ScoringOption
@@ -22,7 +21,7 @@ def evaluate(
         Path | None, typer.Option(metavar="DIR", help="Dataset folder.", show_default="that of the run")
     ] = None,
     device: DeviceOption = "auto",
-    batch_duration: Annotated[float, typer.Option(metavar="SECONDS", help="Audio per batch.", min=0)] = 50.0,
+    batch_duration: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds of audio per batch.", min=0)] = 50.0,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes that read audio.", min=0)] = 0,
     on_error: Annotated[
         Literal["fail", "skip"],
@@ -40,7 +39,6 @@ def evaluate(
 
     Example: ctcdro evaluate runs/first --split dev
     """
-    use_device(device)
     with extra("train", "`ctcdro evaluate`"):
         from ..decoding.evaluate import evaluate as run_evaluation
     from ..scoring.intervals import confidence_intervals
@@ -57,6 +55,7 @@ def evaluate(
         batch_duration=batch_duration,
         num_workers=workers,
         on_bad_audio=on_error,
+        device=device,
         track=progress,
     )
     intervals = confidence_intervals(count(read_predictions(result.predictions_path), scoring))

@@ -15,7 +15,7 @@ def report(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...",
+            metavar="RUN",
             help="Folders of finished runs, or folders with runs/, such as that of a sweep.",
             callback=must_be_folder("Create it with 'ctcdro train' or 'ctcdro sweep'."),
         ),

@@ -34,7 +34,7 @@ def score(
     hypotheses: Annotated[
         list[Path],
         typer.Argument(
-            metavar="HYPOTHESES...",
+            metavar="HYPOTHESES",
             help="Hypotheses of one or more systems, one file each, in any of these formats.",
             callback=must_be_file(),
         ),

@@ -84,7 +84,7 @@ def sweep(
 
     settings = read_sweep(config, overrides or [])
     minutes = round(60 * time_limit) or 1
-    options = JobOptions(cluster, jobs, threads, not cpu, minutes, partition, _parse_options(sbatch or []))
+    options = JobOptions(cluster, jobs, threads, cpu, minutes, partition, _parse_options(sbatch or []))
     if dry_run:
         print_plan(settings, out, options)
         return
@@ -101,6 +101,8 @@ def print_rows(rows: Sequence[Row]) -> None:
     results.print(rows_table(rows).to_rich())
     seeds = "; mean ± standard deviation over seeds" if len({row.seed for row in rows}) > 1 else ""
     results.print(f"In percent, on test{seeds}")
+    if wrong := {METHODS[row.setting.objective].title for row in rows if row.mean_cer >= 1 and row.mean_lid == 0}:
+        results.print(f"The model may predict only blanks, so train longer: {', '.join(sorted(wrong))}", soft_wrap=True)
 
 
 def rows_table(rows: Sequence[Row]) -> Table:

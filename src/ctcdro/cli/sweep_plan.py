@@ -46,10 +46,10 @@ def describe_plan(config: SweepConfig, options: JobOptions) -> str:
 
 def _devices(options: JobOptions) -> str:
     if options.cluster == "slurm":
-        return f"Slurm, {'one GPU' if options.use_gpus else 'no GPU'} each"
-    if gpus := options.gpus():
+        return f"Slurm, {'no GPU' if options.cpu else 'one GPU'} each"
+    if gpus := options.local_gpus():
         return f"GPU{'s' if len(gpus) > 1 else ''} {', '.join(gpus)}"
-    return "the CPU" + (" (PyTorch finds no GPU)" if options.use_gpus else "")
+    return "the CPU" + ("" if options.cpu else " (PyTorch finds no GPU)")
 
 
 def _settings_table(config: SweepConfig) -> Table:

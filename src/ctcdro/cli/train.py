@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..runtime.devices import use_device
 from ..runtime.extras import extra
 from ..runtime.ranks import is_first_process
 from .options import ConfigArgument, DeviceOption, SetOption, folder_to_write
@@ -39,12 +38,11 @@ def train(
         from ..runs.config import read_config
 
     settings = read_config(config, overrides or [])
-    use_device(device)
     with extra("train", "`ctcdro train`"):
         from ..training.loop import train as run_training
     from .run_progress import TrainingProgress
 
     with TrainingProgress(settings) as progress:
-        folder = run_training(settings, out, callback=progress, track=progress.track)
+        folder = run_training(settings, out, callback=progress, track=progress.track, device=device)
     if is_first_process():
         typer.echo(f"Model: {folder.model}")

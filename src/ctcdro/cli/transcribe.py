@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from ..runtime.devices import use_device
 from ..runtime.extras import extra
 from .decoding_options import BeamSizeOption, LmOption, LmWeightOption, find_model, make_beam_search
 from .options import DeviceOption, RunArgument, must_be_file
@@ -18,7 +17,7 @@ def transcribe(
     run: RunArgument,
     audio: Annotated[
         list[Path],
-        typer.Argument(metavar="AUDIO...", help="Audio files, e.g. recordings/*.wav.", callback=must_be_file()),
+        typer.Argument(metavar="AUDIO", help="Audio files, e.g. recordings/*.wav.", callback=must_be_file()),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per file.")] = False,
     device: DeviceOption = "auto",
@@ -32,7 +31,6 @@ def transcribe(
 
     Example: ctcdro transcribe runs/first hello.wav world.mp3
     """
-    use_device(device)
     with extra("train", "`ctcdro transcribe`"):
         from ..decoding.transcribe import transcribe as run_transcription
     from ..speech.language_names import language_name
@@ -41,7 +39,7 @@ def transcribe(
     model_folder = find_model(run)
     beam = make_beam_search(model_folder, beam_size, lm, lm_weight)
     errors: list[ValueError] = []
-    for transcript in run_transcription(model_folder, audio, beam, on_error=errors.append):
+    for transcript in run_transcription(model_folder, audio, beam, device=device, on_error=errors.append):
         if as_json:
             typer.echo(json.dumps(transcript._asdict(), ensure_ascii=False))
         else:

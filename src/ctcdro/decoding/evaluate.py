@@ -14,7 +14,6 @@ from ..runs.folder import ResultName, RunFolder
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..scoring.transcripts import Prediction, write_predictions
-from ..speech.dataset import OnBadAudio
 from ..speech.manifest import Manifest
 from ..storage.atomic import remove_leftovers
 from ..storage.json_files import write_json
@@ -26,6 +25,7 @@ with extra("train", "Evaluation"):
     from ..runs.config import read_config
     from ..scoring.profiles import PROFILES
     from ..scoring.scores import Scores, score
+    from ..speech.dataset import OnBadAudio
     from .beam_search import BeamSearch
     from .decode import decode
     from .transcribe import load_for_decoding
@@ -49,6 +49,7 @@ def evaluate(
     batch_duration: float = 50.0,
     num_workers: int = 0,
     on_bad_audio: OnBadAudio = "fail",
+    device: str = "auto",
     track: Track = untracked,
 ) -> EvaluationResult:
     """Decodes a split with the model of a run, scores it, and writes both to the run folder.
@@ -61,9 +62,11 @@ def evaluate(
             own files, which replace those of an earlier beam search.
         batch_duration: seconds of padded audio per batch.
         on_bad_audio: "skip" skips audio that cannot be read, which then counts as an empty transcript.
+        device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
 
     Raises:
-        ValueError: if the run is not finished, the dataset has no such split, or `beam` has another vocabulary.
+        ValueError: if the run is not finished, the dataset has no such split, `beam` has another vocabulary, or there
+            is no such device.
     """
     folder = RunFolder(run)
     if profile not in PROFILES:
@@ -74,7 +77,7 @@ def evaluate(
     config = read_config(folder.config) if dataset is None or folder.config.exists() else None
     trained_on = config.dataset if config else Path(dataset or "")
     path = _find_manifest(Path(dataset or trained_on), split)
-    model, vocabulary = load_for_decoding(model_folder, beam)
+    model, vocabulary = load_for_decoding(model_folder, beam, device)
     manifest = Manifest.read(path)
     cache = FeatureCache(config.model.feature_cache_dir, model) if config and config.model.feature_cache_dir else None
     if cache is not None:
@@ -105,12 +108,14 @@ def _find_manifest(dataset: Path, split: str) -> Path:
     path = dataset / f"{split}.jsonl"
     if not path.is_file():
         splits = sorted(path.stem for path in dataset.glob("*.jsonl") if path.stem != "dropped")
-        remedy = (
-            f"Choose another --split; this dataset has {', '.join(splits)}."
-            if splits
-            else "If the dataset has moved, pass its folder with --dataset (`dataset` in Python)."
+        raise ValueError(
+            f"{path} not found. "
+            + (
+                f"Splits of this dataset: {', '.join(splits)}."
+                if splits
+                else "If the dataset has moved, specify its folder with --dataset (`dataset` in Python)."
+            )
         )
-        raise ValueError(f"{path} does not exist. {remedy}")
     return path
 
 

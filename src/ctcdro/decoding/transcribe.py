@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 
+from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..speech.vocabulary import Vocabulary
 from ..storage.paths import PathLike
@@ -35,15 +36,17 @@ def transcribe(
     paths: Sequence[PathLike],
     beam: BeamSearch | None = None,
     *,
+    device: str = "auto",
     on_error: Callable[[AudioError], None] | None = None,
 ) -> Iterator[FileTranscript]:
     """Transcribes files one at a time, with greedy decoding unless a beam search is given.
 
     Args:
+        device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
         on_error: called with the error of a file that cannot be transcribed, which is then skipped. By default the
             error is raised.
     """
-    model, vocabulary = load_for_decoding(model_folder, beam)
+    model, vocabulary = load_for_decoding(model_folder, beam, device)
     for path in paths:
         try:
             output = _recognize(model, path)
@@ -56,15 +59,18 @@ def transcribe(
         yield FileTranscript(str(path), language, text)
 
 
-def load_for_decoding(model_folder: PathLike, beam: BeamSearch | None) -> tuple[Recognizer, Vocabulary]:
-    """Loads a model, to the GPU if there is one, and checks that the beam search has the same vocabulary."""
+def load_for_decoding(
+    model_folder: PathLike, beam: BeamSearch | None, device: str = "auto"
+) -> tuple[Recognizer, Vocabulary]:
+    """Loads a model to a device, and checks that a beam search has its vocabulary."""
+    chosen = select_device(device)
     model, vocabulary = load(model_folder)
     if beam is not None and beam.vocabulary != vocabulary:
         raise ValueError(
             f"`beam` has other labels ({beam.vocabulary!r}) than the model ({vocabulary!r}). Create it with "
             f"`Vocabulary.load` from {model_folder}/vocab.json."
         )
-    return model.to("cuda" if torch.cuda.is_available() else "cpu"), vocabulary
+    return model.to(chosen), vocabulary
 
 
 def _recognize(model: Recognizer, path: PathLike) -> RecognizerOutput:

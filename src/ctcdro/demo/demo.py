@@ -59,7 +59,7 @@ def demo(
     if not (_has_corpus(corpus, specs) and page.exists()):
         make_corpus(corpus, specs, track=track)
     config = demo_sweep(corpus, seed, num_steps)
-    options = JobOptions(num_jobs=num_jobs or len(config.grid()), num_threads=1, use_gpus=False)
+    options = JobOptions(num_jobs=num_jobs or len(config.grid()), num_threads=1, cpu=True)
     result = sweep(config, folder, options, callback)
     if not result.failures and not page.exists():
         from ..report.page import write_report

@@ -234,7 +234,7 @@ def _select_baselines(methods: Sequence[MethodRuns], wanted: str | None) -> list
     if not selected:
         names = ", ".join(run.name for method in methods for run in method.runs)
         raise ValueError(
-            f"--baseline must be one of the runs ({names}), or the objective of one of them "
+            f"--baseline (`baseline` in Python) must be one of the runs ({names}), or the objective of one of them "
             f"({', '.join(sorted({method.objective for method in methods}))}); got {wanted!r}."
         )
     return selected

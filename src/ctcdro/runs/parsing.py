@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias, TypeVar
@@ -79,14 +78,23 @@ def add_fields(**fields: Any) -> Callable[[type[AnySection]], type[AnySection]]:
 
 
 def read_values(path: PathLike) -> dict[str, Any]:
-    """Keys and values of a YAML file, or of stdin for the path `-`; not validated yet."""
+    """Keys and values of a YAML file, not validated yet; paths are absolute."""
     try:
-        values = _parse_yaml(sys.stdin.read() if str(path) == "-" else Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not a text file in UTF-8: {error}") from error
+    return _resolve_paths(parse_values(text, str(path)), Path(path).parent)
+
+
+def parse_values(text: str, source: str) -> dict[str, Any]:
+    """Keys and values of a YAML text, not validated yet."""
+    try:
+        values = _parse_yaml(text)
     except ValueError as error:
-        raise ValueError(f"{path}: not a YAML file: {' '.join(str(error).split())}") from error
+        raise ValueError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path}: expected keys and values such as `dataset: folder`; got {values!r:.60}.")
-    return _resolve_paths(values, Path(path).parent)
+        raise ValueError(f"{source}: expected keys and values such as `dataset: folder`; got {values!r:.60}.")
+    return values
 
 
 def _resolve_paths(values: Any, folder: Path) -> Any:
@@ -155,7 +163,7 @@ def refuse_changes(folder: Path, there: Section, here: Section) -> None:
     before, now = (dict(by_key(one.model_dump(mode="json"))) for one in (there, here))
     changed = [key for key in before | now if before.get(key) != now.get(key)]
     if changed:
-        changes = "; ".join(f"{key} was {before.get(key)}, now it is {now.get(key)}" for key in changed)
+        changes = "; ".join(f"{key}: {before.get(key)} → {now.get(key)}" for key in changed)
         raise ValueError(
             f"Cannot resume {folder}: the configuration changed ({changes}). Restore it, or choose another --out."
         )
@@ -169,7 +177,7 @@ def set_key(values: dict[str, Any], key: str, value: Any, source: str) -> None:
             values[section] = {}
         values = values[section]
         if not isinstance(values, dict):
-            raise ValueError(f"{source}: `{section:.60}` is not a section")
+            raise ValueError(f"{source}: `{section:.60}` is not a section.")
     values[name] = value
 
 

@@ -166,5 +166,9 @@ def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
 
 def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> SweepConfig:
     """Creates a sweep from keys and values, as `read_sweep` does from a file."""
-    is_run = not set(values) & set(SweepConfig.model_fields)
-    return parse_section(SweepConfig, {"run": values} if is_run else values, overrides, source)
+    return parse_section(SweepConfig, values if is_sweep(values) else {"run": values}, overrides, source)
+
+
+def is_sweep(values: dict[str, Any]) -> bool:
+    """Whether values describe a sweep, not a run."""
+    return not set(values).isdisjoint(SweepConfig.model_fields)

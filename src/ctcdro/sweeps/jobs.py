@@ -146,6 +146,8 @@ def _stop_signals_interrupt() -> Iterator[None]:
 
 
 def _devices(options: JobOptions, num_jobs: int) -> list[str | None]:
-    """The GPU of each job; None where Slurm assigns it, or the job uses the CPU."""
-    gpus = options.gpus()
-    return [gpus[number % len(gpus)] if gpus else None for number in range(num_jobs)]
+    """CUDA_VISIBLE_DEVICES of each job: one GPU, or empty where it has none; None where Slurm assigns it."""
+    if options.cluster == "slurm" and not options.cpu:
+        return [None] * num_jobs
+    gpus = options.local_gpus() or [""]
+    return [gpus[number % len(gpus)] for number in range(num_jobs)]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..runtime.devices import visible_gpus
 from ..runtime.extras import extra
 from ..storage.locks import lock_folder
 
@@ -42,29 +41,29 @@ class JobOptions:
 
     cluster: Literal["local", "slurm"] = "local"
     num_jobs: int | None = None
-    """Jobs at a time; by default one per core (or GPU), and on a cluster all."""
+    """Jobs at a time; by default one per GPU, without GPUs one per core, and on a cluster all."""
     num_threads: int | None = None
     """CPU threads per job; by default an equal share of the cores, and 4 on a cluster. Results depend on it in their
     last bits."""
-    use_gpus: bool = True
-    """Whether each job gets a GPU, if this machine has any; a cluster must have them. Otherwise jobs use the CPU."""
+    cpu: bool = False
+    """Hide all GPUs from jobs. By default each job has one GPU, if there are any; on a cluster it requests one."""
     minutes: int = 24 * 60
     """Time limit of a Slurm job; it is then queued again and resumes."""
     partition: str | None = None
     sbatch: Mapping[str, str] = field(default_factory=dict)
     """Further options of sbatch, such as {"account": "speech"}."""
 
-    def gpus(self) -> list[str]:
-        """The GPUs of this machine that jobs use; on a cluster, Slurm assigns them."""
-        return visible_gpus() if self.use_gpus and self.cluster == "local" else []
-
     def resolve(self, num_tasks: int) -> tuple[int, int]:
         """The number of jobs at a time, and of threads per job."""
         if self.cluster == "slurm":
             return self.num_jobs or max(1, num_tasks), self.num_threads or 4
         num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        num_jobs = self.num_jobs or len(self.gpus()) or num_cores
+        num_jobs = self.num_jobs or len(self.local_gpus()) or num_cores
         return num_jobs, self.num_threads or max(1, num_cores // num_jobs)
+
+    def local_gpus(self) -> list[str]:
+        """Numbers or names of the GPUs for jobs on this machine."""
+        return [] if self.cpu or self.cluster == "slurm" else visible_gpus()
 
 
 def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device: str | None) -> Job[None]:
@@ -83,13 +82,13 @@ def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device
             name=task.name,
             timeout_min=options.minutes if is_slurm else UNLIMITED_MINUTES,
             cpus_per_task=num_threads,
-            gpus_per_node=1 if options.use_gpus and is_slurm else None,
+            gpus_per_node=1 if is_slurm and not options.cpu else None,
             slurm_partition=options.partition,
             slurm_additional_parameters=dict(options.sbatch) or None,
         )
         return executor.submit(JobProcess(task, str(folder), num_threads, device))
     except RuntimeError as error:  # Slurm is missing, or rejects the job
-        hint = " If the cluster has no GPUs, pass --cpu." if is_slurm and options.use_gpus else ""
+        hint = " If the cluster has no GPUs, pass --cpu." if is_slurm and not options.cpu else ""
         raise ValueError(f"Cannot submit {task.name}: {error}{hint}") from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -137,3 +136,12 @@ class JobProcess:
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
+
+
+def visible_gpus() -> list[str]:
+    """Numbers or names of the GPUs that this process sees."""
+    import torch
+
+    num_gpus = torch.cuda.device_count()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[:num_gpus] if visible else [str(number) for number in range(num_gpus)]

@@ -125,7 +125,7 @@ def sweep(
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped, with their checkpoints.
     """
     options = options or JobOptions()
-    if config.run.training.precision == "bf16" and options.cluster == "local" and not options.gpus():
+    if config.run.training.precision == "bf16" and options.cluster == "local" and not options.local_gpus():
         bfloat16.require_cpu()  # once, instead of in every run
     with lock_folder(out) as path:
         remove_leftovers(path)

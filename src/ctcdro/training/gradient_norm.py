@@ -24,8 +24,8 @@ def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
     norm = float(total)
     if not math.isfinite(norm):
         raise FloatingPointError(
-            f"step {run.progress.step + 1}: the gradient is not finite ({norm}). The last checkpoint is intact. Start "
-            "another run with a lower optimizer.learning_rate or with training.precision fp32."
+            f"Step {run.progress.step + 1}: the norm of the gradient is {norm}. The last checkpoint is intact. Start "
+            "a new run with a lower optimizer.learning_rate, or with training.precision fp32."
         )
     if limit is not None:
         limit *= relative_weight(run.objective.weights.tolist(), seconds)

@@ -17,6 +17,7 @@ import torch
 
 from ..runs.folder import RunFolder
 from ..runtime import bfloat16
+from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..runtime.ranks import is_first_process
@@ -41,29 +42,36 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: Config, out: PathLike, callback: StepCallback = lambda record: None, track: Track = untracked
+    config: Config,
+    out: PathLike,
+    callback: StepCallback = lambda record: None,
+    track: Track = untracked,
+    device: str = "auto",
 ) -> RunFolder:
     """Trains a model; resumes an unfinished run.
 
     Args:
         callback: receives the record of every step and validation.
         track: shows the progress of the work before the first step.
+        device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one. With several processes, each
+            has its own GPU.
 
     Raises:
-        ValueError: if `out` has a finished run or one of another configuration, or is in use; or if bfloat16 does not
-            work on this CPU.
+        ValueError: if `out` has a finished run or one of another configuration, or is in use; if there is no such
+            device; or if bfloat16 does not work on this CPU.
         FloatingPointError: if the gradient is not finite, before the step is taken.
         AudioError: if audio cannot be read; with `data.on_bad_audio: skip`, if none can be read.
         OSError: if another process of the run, or a worker that reads audio, died.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, once a checkpoint is written.
     """
-    if config.training.precision == "bf16" and not torch.cuda.is_available():
+    chosen = select_device(device)
+    if config.training.precision == "bf16" and chosen.type == "cpu":
         bfloat16.require_cpu()
     is_first = is_first_process()  # it holds the folder for all processes of the run
     with lock_folder(out) if is_first else nullcontext():
         if is_first:
             remove_leftovers(out)
-        run = set_up_run(config, RunFolder(out), track)
+        run = set_up_run(config, RunFolder(out), track, chosen)
         try:
             with explain_dead_processes():
                 run_steps(run, callback)

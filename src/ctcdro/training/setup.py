@@ -12,8 +12,10 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from ..objectives.methods import METHODS
 from ..runs.folder import RunFolder, about_this_run
+from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
+from ..runtime.ranks import is_distributed
 from ..sampling.base import PlannedBatchSampler
 from ..sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
 from ..speech.manifest import Groups, Manifest
@@ -37,9 +39,9 @@ with extra("train", "Training"):
     from .run import Run
 
 
-def set_up_run(config: Config, folder: RunFolder, track: Track = untracked) -> Run:
+def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, device: torch.device | None = None) -> Run:
     """Creates all parts of a run, in their state before the first step; `track` shows the filling of the cache."""
-    accelerator = _start_accelerator(config, folder)
+    accelerator = _start_accelerator(config, folder, device or select_device())
     paths = [config.dataset / f"{split}.jsonl" for split in ("train", "dev")]
     train_data, dev = _read_manifests(paths, config)
     with accelerator.main_process_first():
@@ -97,12 +99,14 @@ def learning_rate_factor(settings: OptimizerConfig, step: int, total: int) -> fl
     return factors[settings.lr_schedule]
 
 
-def _start_accelerator(config: Config, folder: RunFolder) -> Accelerator:
-    # accelerate keeps the precision of the first run of a process for all later ones, and rejects another.
-    AcceleratorState._reset_state()
+def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) -> Accelerator:
+    # accelerate keeps precision and device of the first run of a process for all later ones, and rejects others.
+    AcceleratorState._reset_state(reset_partial_state=not is_distributed())
+    if device.index is not None:
+        torch.cuda.set_device(device)  # what accelerate uses in a single process
     accelerator = Accelerator(
         mixed_precision="bf16" if config.training.precision == "bf16" else "no",
-        cpu=not torch.cuda.is_available(),
+        cpu=device.type == "cpu",
         log_with=list(config.training.trackers) or None,
         project_dir=folder.tracking,
         # Buffers are constants. If evaluation exchanged them, too, a rank without a batch would wait forever.
@@ -112,6 +116,8 @@ def _start_accelerator(config: Config, folder: RunFolder) -> Accelerator:
         # Otherwise torch rearranges the gradients after the first step, and after the first step of a restart. With
         # three or more processes, it would then add them in another order.
         accelerator.ddp_handler.find_unused_parameters = True
+    if device.index is not None and accelerator.num_processes > 1:
+        raise ValueError(f"Device {device} is for one process; with several, use cuda: each process has its own GPU.")
     if config.optimizer.batches_per_step % accelerator.num_processes:
         raise ValueError(
             "optimizer.batches_per_step must be a multiple of the number of processes, "
@@ -133,7 +139,7 @@ def _read_manifests(paths: list[Path], config: Config) -> list[Manifest]:
 def _claim_folder(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
     """Creates the folder, or checks that the run in it is this one and not finished."""
     if folder.is_finished:
-        raise ValueError(f"{folder.path} has a finished run; choose another --out, or remove it.")
+        raise ValueError(f"{folder.path} already contains a finished run. Choose another --out, or delete the folder.")
     if not has_checkpoints(folder.checkpoints):  # nothing is lost
         if accelerator.is_main_process:
             folder.path.mkdir(parents=True, exist_ok=True)

@@ -39,12 +39,7 @@ class CTCDROTask(ASRTask):
         group = parser.add_argument_group(f"Length-matched batches (batch_type={NAME})")
         for name, kind, default, meaning in (
             ("batch_duration", float, 50.0, "Seconds of speech per batch"),
-            (
-                "batch_exponent",
-                float,
-                0.0,
-                "Share of each group: 0, equal; 1, by audio, every utterance once per epoch",
-            ),
+            ("batch_exponent", float, 0.0, "Share of each group: 0, equal; 1, by audio, each utterance once per epoch"),
             ("batch_rate", float_or_none, None, "Length units per second in the first shape file [default: fs]"),
             ("utt2category", str_or_none, None, "Group of each utterance [default: utt2category of the data folder]"),
         ):
