@@ -66,13 +66,12 @@ def test_building_warns_of_nothing(distributions):
 # What is installed without extras
 
 
-def test_all_public_names_need_torch_and_numpy_only(environment_with, dataset, tmp_path, examples):
-    bare = environment_with("")
-    program = "import ctcdro; [getattr(ctcdro, name) for name in ctcdro.__all__]; "
-    program += f"print(len(ctcdro.Manifest.read({str(dataset / 'train.jsonl')!r})))"
-    assert bare.run("python", "-c", program, cwd=tmp_path) == "12\n"
-    loop = call_main(examples / "minimal_loop.py", 1)
-    assert "epoch 0, weights: clear" in bare.run("python", "-c", loop, cwd=tmp_path)
+def test_all_public_names_and_the_loop_of_the_readme_need_torch_and_numpy_only(environment_with, tmp_path):
+    shutil.copy(ROOT / "README.md", tmp_path)
+    shutil.copy(ROOT / "tests" / "helpers" / "page_loop.py", tmp_path)
+    program = "import ctcdro, pathlib, page_loop; [getattr(ctcdro, name) for name in ctcdro.__all__]; "
+    program += "page_loop.run_first_loop(pathlib.Path('README.md'))"
+    assert environment_with("").run("python", "-c", program, cwd=tmp_path).count("'ces': 0.") == 2
 
 
 def test_the_command_names_the_extra_that_it_needs(environment_with, tmp_path):
@@ -113,6 +112,7 @@ def test_sweep(environment_with, dataset, tmp_path):
         run:
           dataset: {dataset}
           model: {{encoder: mel-small, head: linear}}
+          optimizer: {{batches_per_step: 1}}
           training: {{num_batches: 2, validate_every_batches: 2}}
         settings: [{{objective: erm}}]
         """
