@@ -51,5 +51,5 @@ def browser():
 
 def pytest_collection_modifyitems(items):
     """Runs the slowest files first, so that no worker process is left with one of them at the end."""
-    longest = ("test_loop", "test_restarts", "test_recognizer", "test_sweep", "test_corpus")
+    longest = ("test_loop", "test_demo", "test_restarts", "test_sweep", "test_tutorials", "test_corpus", "test_page")
     items.sort(key=lambda item: item.path.stem not in longest)

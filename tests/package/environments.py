@@ -40,7 +40,7 @@ class Environment:
     def _run(self, command: list[object], cwd: Path, status: int = 0) -> str:
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
         path = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
-        variables |= {"PATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        variables |= {"PATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         words = [str(word) for word in command]
         done = subprocess.run(
             words, cwd=cwd, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
