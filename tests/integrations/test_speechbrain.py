@@ -62,7 +62,7 @@ def make_loss(objective: ctcdro.Objective | None = None) -> RobustCTCLoss:
 
 
 class Killed(BaseException):
-    """Nothing is to catch it."""
+    """An exception that nothing catches."""
 
 
 class Recognizer(sb.Brain):
