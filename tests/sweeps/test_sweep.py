@@ -146,6 +146,14 @@ def test_a_sweep_that_has_trained_nothing_yet_may_be_corrected(mistaken):
     assert read_sweep(mistaken.folder.config) == mistaken.right
 
 
+def test_a_file_of_the_user_is_never_replaced(mistaken):
+    written = "# my sweep\n" + mistaken.right.to_yaml()
+    mistaken.folder.config.write_text(written)
+    with pytest.raises(ValueError, match=r"sweep\.yaml was not written by a sweep .* Choose another --out"):
+        claim_folder(mistaken.right, mistaken.folder)
+    assert mistaken.folder.config.read_text() == written
+
+
 def test_a_sweep_with_a_checkpoint_or_a_model_may_not(mistaken):
     checkpoints = mistaken.run.checkpoints
     save_checkpoint(checkpoints, Checkpoint(1, {}, {}))
