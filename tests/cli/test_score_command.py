@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from ctcdro.cli import console
 from ctcdro.cli.main import app
 from ctcdro.cli.score import print_scores
 from ctcdro.scoring.intervals import confidence_intervals
@@ -18,7 +19,7 @@ SECOND = '{"id": "b1", "text": "你好", "lang": "cmn"}\n{"id": "a1", "text": "d
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(console.results, "_width", 200)
 
 
 @pytest.fixture

@@ -174,5 +174,5 @@ def test_configurations_of_pretrained_encoders(tmp_path_factory, folders, data):
 
 
 def test_an_encoder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"Cannot load encoder .*nowhere.*: it is neither a folder"):
+    with pytest.raises(ValueError, match=r"Cannot load encoder .*nowhere.*: transformers found it neither as a folder"):
         build(str(tmp_path / "nowhere"), 8)

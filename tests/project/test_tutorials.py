@@ -84,7 +84,7 @@ def follow(page):
 @pytest.fixture
 def small_fleurs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(console.results, "width", 150)
+    monkeypatch.setattr(console.results, "_width", 150)
     sizes = {"train": 6, "dev": 2, "test": 2}
     spoken = [
         Spoken(split, lang, f"{split}{number}", f"{text} {chr(97 + number)}{split[0]}", 1 + 0.1 * number)

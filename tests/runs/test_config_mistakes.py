@@ -115,13 +115,12 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_answered_in_one_line_with_the_remedy(mistake):
-    values, answer = MISTAKES[mistake]
-    with pytest.raises(ValueError, match=r"run\.yaml") as error:
-        parse_config(values, source="run.yaml")
-    assert len(str(error.value).splitlines()) == 1
-    assert str(error.value).startswith(f"run.yaml: {answer}")
+def test_a_mistake_is_answered_in_one_line_with_the_remedy():
+    for mistake, (values, answer) in MISTAKES.items():
+        with pytest.raises(ValueError, match=r"run\.yaml") as error:
+            parse_config(values, source="run.yaml")
+        assert len(str(error.value).splitlines()) == 1, mistake
+        assert str(error.value).startswith(f"run.yaml: {answer}"), mistake
 
 
 def test_keys_of_a_run_in_a_sweep_are_found_too():
