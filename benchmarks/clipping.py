@@ -6,8 +6,8 @@ those of `log.jsonl`.
 
 - "Over 5" is the share of steps whose norm exceeds 5, the limit in the authors' code.
 - "Doubled weight" is the factor by which the gradient of a step grows when its weight is doubled and a fixed limit of 5
-  applies: 2 where the weight takes full effect, 1 where it is lost. A step of many batches has batches of all groups,
-  and the limit scales all of them alike, so that the weights within the step keep their effect.
+  applies: 2 if the weight has its full effect, 1 if it has none. A step of many batches has batches of all groups, and
+  the limit scales all of them by the same factor, so that the weights within the step keep their effect.
 """
 
 from __future__ import annotations

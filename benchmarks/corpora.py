@@ -32,7 +32,7 @@ LETTERS = {
 
 
 def like_set_1(num_utterances: int, seed: int = 0) -> tuple[Durations, Indices]:
-    """Durations and groups, equally many of each group, normally distributed within half a second and 20 seconds."""
+    """Normally distributed durations between 0.5 and 20 seconds, and groups of the same size."""
     rng = np.random.default_rng(seed)
     groups = np.arange(num_utterances) % len(SET_1)
     means, spreads = np.array(list(SET_1.values())).T
@@ -42,7 +42,7 @@ def like_set_1(num_utterances: int, seed: int = 0) -> tuple[Durations, Indices]:
 def texts_like_set_1(
     num_texts: int, languages: Sequence[str] = tuple(SET_1), seed: int = 0
 ) -> tuple[list[str], list[str]]:
-    """Texts of 4 to 12 made-up words, and their languages, equally many of each."""
+    """Texts of 4 to 12 made-up words, and their languages, with the same number of texts per language."""
     rng = np.random.default_rng(seed)
     words = {language: _words(LETTERS[language], 2000, rng) for language in languages}
     of_text = [languages[number % len(languages)] for number in range(num_texts)]

@@ -1,16 +1,15 @@
-"""How fast are frames made into texts? .venv/bin/python benchmarks/decoding.py
+"""How fast is decoding? .venv/bin/python benchmarks/decoding.py
 
-Made-up texts like those of the paper's set 1, one thread, contenders in turns; all have the same texts in the end.
-Ratios are those of utterances in a second, ours over the other: medians of all rounds, with a 95% interval by
-bootstrap.
+Made-up texts like those of the paper's set 1, with one thread. Contenders take turns and produce the same texts. Ratios
+compare utterances per second (ours over the other): medians of all rounds, with a 95% bootstrap interval.
 
-- Greedy decoding: from log-probabilities of padded batches of 10 utterances of similar length, at 50 frames a second,
-  to texts, beside the plain loop (arg-max, `groupby`, `join`), and beside arg-max and `batch_decode` of the
+- Greedy decoding: from log probabilities of padded batches of 10 utterances of similar length, at 50 frames per second,
+  to texts. Compared with a plain loop (arg-max, `groupby`, `join`), and with arg-max and `batch_decode` of the
   `Wav2Vec2CTCTokenizer` of transformers.
-- A split: what `ctcdro evaluate` decodes with, audio of 1 to 4 s in WAV files in, texts and losses out, beside a bare
-  loop over the same files, one at a time, that has no losses; `mel-small` with random weights. Batches round otherwise,
-  so that labels could change places where two are equally probable: hence the share of the texts that are the same.
-- Beam search: one utterance at a time, 16 hypotheses, beside the search of flashlight-text, called as it is.
+- A split: the code of `ctcdro evaluate`, from WAV files of 1 to 4 s to texts and losses, with `mel-small` and random
+  weights. Compared with a plain loop over the same files, one at a time, without losses. Batches change rounding
+  errors, which may change labels of equal probability, so the table includes the share of identical texts.
+- Beam search: one utterance at a time, 16 hypotheses. Compared with direct calls of flashlight-text.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def vocabulary_of(languages: Sequence[str]) -> Vocabulary:
 
 
 def frames_of(labels: Sequence[int], rng: np.random.Generator) -> list[int]:
-    """The best label of each frame: each label for one or two, after one to six blanks."""
+    """The best label of each frame: each label lasts one or two frames, after one to six blanks."""
     frames = []
     for label in labels:
         frames += [0] * int(rng.integers(1, 7)) + [label] * int(rng.integers(1, 3))
@@ -54,7 +53,7 @@ def frames_of(labels: Sequence[int], rng: np.random.Generator) -> list[int]:
 
 
 def make_batches(texts: list[str], languages: list[str], vocabulary: Vocabulary) -> list[RecognizerOutput]:
-    """Log-probabilities whose best labels say these texts; a seventh of the probability is on other labels."""
+    """Log probabilities whose best labels spell these texts; other labels have a seventh of the probability."""
     rng = np.random.default_rng(0)
     paths = [frames_of(vocabulary.encode(*one), rng) for one in zip(texts, languages, strict=True)]
     batches = []
@@ -70,7 +69,7 @@ def make_batches(texts: list[str], languages: list[str], vocabulary: Vocabulary)
     return batches
 
 
-# Greedy decoding. Each contender gives texts with the language as a token before them.
+# Greedy decoding. Each contender returns texts that start with a language token.
 
 
 def ours(batches: list[RecognizerOutput], vocabulary: Vocabulary) -> list[str]:

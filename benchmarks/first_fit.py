@@ -1,6 +1,6 @@
-"""First-fit decreasing, the packing of the authors' sampler: the peer of the sampler benchmarks, written anew.
+"""First-fit decreasing, the packing of the authors' sampler, reimplemented for the sampler benchmarks.
 
-Utterances, longest first, each go into the first batch that has room. A batch never exceeds the target.
+Utterances, longest first, are put into the first batch that has room. A batch never exceeds the target.
 """
 
 from __future__ import annotations

@@ -63,13 +63,13 @@ SCENARIOS = (
 
 
 def chance(level: float | Array, slope: float, difficulty: Array, characters: npt.NDArray[np.int64]) -> Array:
-    """Of an error."""
+    """The chance of an error."""
     return 1 / (1 + np.exp(-(level + slope * difficulty + 0.3 * np.log(characters / 25))))
 
 
 @cache
 def level_of(rate: float, slope: float, of_words: bool) -> float:
-    """The level at which infinitely many utterances have this rate."""
+    """The level that gives this rate in the limit of many utterances."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     number = WORDS if of_words else CHARACTERS
     low, high = -30.0, 30.0
@@ -104,7 +104,7 @@ def draw(scenario: Scenario, slope: float, num_utterances: int, rng: np.random.G
 
 
 def figures(truth: Array, rate: str) -> dict[str, float]:
-    """The true figures over languages, which have equally many utterances."""
+    """The true figures over languages, which have the same number of utterances."""
     worst, best = (min, max) if rate == "lid" else (max, min)
     mean = float(truth.mean())
     return {"worst": worst(truth), "best": best(truth), "mean": mean, "overall": mean}
@@ -133,7 +133,7 @@ def contains(found: Interval | Difference, truth: float) -> bool:
 def coverage(
     scenario: Scenario, slope: float, num_utterances: int, num_simulations: int, seed: int
 ) -> dict[str, float]:
-    """The percentage of intervals that contain the truth, by their names."""
+    """The percentage of intervals that contain the truth, by name."""
     rng = np.random.default_rng([seed, num_utterances, SCENARIOS.index(scenario), int(slope)])
     hits: Counter[str] = Counter()
     total: Counter[str] = Counter()
@@ -145,7 +145,7 @@ def coverage(
 
 
 def coverage_of_t_tests(num_simulations: int, seed: int) -> dict[str, float]:
-    """The same of t-tests over pairs, of seeds or of languages."""
+    """The same for t-tests over pairs of seeds or languages."""
     rng = np.random.default_rng(seed)
     found = {}
     for number, name in ((2, "2 seeds"), (3, "3 seeds"), (5, "5 seeds"), (6, "6 languages")):

@@ -1,7 +1,8 @@
 """Memory and time of reading very long lists: python benchmarks/large_files.py [--lines 1000000] [--most 10000000].
 
-Each reader runs in a process of its own on manifests of one and of `--lines` lines; what the larger takes more, over
-its lines, is what a line takes. Those that keep nothing are run on `--most` lines, too. Prints a table, in Markdown.
+Each reader runs in a separate process, on a manifest of one line and on one of `--lines` lines. The difference in
+memory, divided by the number of lines, is the memory per line. Readers that keep nothing also run on `--most` lines.
+Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from measuring import ResultTable, in_own_process
 
 
 def lines(path: Path) -> None:
-    """The lines of a file, as all readers get them."""
+    """Reads the lines of a file, as all readers do."""
     from ctcdro.storage.lines import numbered_lines
 
     for _ in numbered_lines(path):
@@ -24,7 +25,7 @@ def lines(path: Path) -> None:
 
 
 def utterances(path: Path) -> None:
-    """Utterances, each checked and forgotten."""
+    """Reads and checks utterances without keeping them."""
     from ctcdro.speech.manifest import read_utterances
 
     for _ in read_utterances(path):
@@ -32,7 +33,7 @@ def utterances(path: Path) -> None:
 
 
 def records(path: Path) -> None:
-    """Lines of other programs, each checked and forgotten."""
+    """Reads and checks JSON lines of other programs without keeping them."""
     from ctcdro.storage.json_files import scan_json_lines
 
     for _ in scan_json_lines(path):
@@ -40,21 +41,21 @@ def records(path: Path) -> None:
 
 
 def manifest(path: Path) -> None:
-    """All utterances, kept: what a training begins with."""
+    """Keeps all utterances, as at the start of training."""
     from ctcdro import Manifest
 
     Manifest.read(path)
 
 
 def check(path: Path) -> None:
-    """What `ctcdro check --headers-only` does; the audio is one short file."""
+    """Runs the code of `ctcdro check --headers-only`; the audio is one short file."""
     from ctcdro.check.check import check_dataset
 
     check_dataset(path.parent, decode=False, num_threads=1)
 
 
 def prepare_nemo(path: Path) -> None:
-    """What `ctcdro prepare nemo` does, which writes the list anew."""
+    """Runs the code of `ctcdro prepare nemo`, which writes a new manifest."""
     from ctcdro.prepare.prepare import prepare
     from ctcdro.prepare.readers.nemo import read_nemo
 
@@ -67,7 +68,7 @@ KEEPING: tuple[Callable[[Path], None], ...] = (check, prepare_nemo, manifest)
 
 
 def write(folder: Path, num_lines: int) -> Path:
-    """A manifest of so many utterances of one second."""
+    """Writes a manifest of utterances of one second."""
     import numpy as np
     import soundfile
 

@@ -1,9 +1,9 @@
-"""Is a stream of any length sampled in the same memory? .venv/with-lhotse/bin/python benchmarks/lhotse_stream.py
+"""Does sampling from a stream need constant memory? .venv/with-lhotse/bin/python benchmarks/lhotse_stream.py
 
-Cuts with durations like the paper's set 1, made while they are read; target 50 s; a buffer of 10,000 cuts for each
-sampler that has one. Each row is a process of its own. Memory is what the process takes at most beyond what it takes
-before the first cut. Times are the processor's. "One group": batches all of whose cuts are of one language. Needs
-lhotse, which has an environment of its own (`make test-with-lhotse`).
+Cuts with durations like the paper's set 1, generated on the fly; target 50 s; a buffer of 10,000 cuts for each sampler
+that has one. Each row is a separate process. Memory is the peak of the process minus its memory before the first cut.
+Times are CPU times. "One group" is the share of batches whose cuts all have one language. Needs lhotse, which has its
+own environment (`make test-with-lhotse`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LANGUAGES = list(SET_1)
 
 
 class Stream:
-    """Cuts of some languages, the same each time they are read."""
+    """Cuts of some languages, the same in every iteration."""
 
     def __init__(self, num_cuts: int, languages: list[str] = LANGUAGES) -> None:
         self.num_cuts, self.languages = num_cuts, languages
@@ -65,7 +65,7 @@ def bucketing(num_cuts: int, buffer_size: int) -> DynamicBucketingSampler:
 
 
 def round_robin(num_cuts: int, buffer_size: int) -> RoundRobinSampler:
-    """A stream for each language, which is more than the others are given."""
+    """One stream per language, an advantage over the other samplers."""
     share = -(-num_cuts // len(LANGUAGES))
     return RoundRobinSampler(
         *(
@@ -90,7 +90,7 @@ SAMPLERS = {
 
 
 def measure(name: str, num_cuts: int, buffer_size: int) -> dict[str, float]:
-    """Walks through one epoch, keeping no batch."""
+    """Iterates over one epoch without keeping batches."""
     warnings.simplefilter("ignore")
     before, start = peak_memory(), time.process_time()
     num_batches = num_seen = num_within = num_single = 0
@@ -118,7 +118,7 @@ def measure(name: str, num_cuts: int, buffer_size: int) -> dict[str, float]:
 
 
 def measure_resuming(num_cuts: int, buffer_size: int) -> dict[str, float]:
-    """Stops after two thirds of the batches, and goes on with a new sampler."""
+    """Stops after two thirds of the batches, and resumes with a new sampler."""
     sampler = streamed(num_cuts, buffer_size)
     num_batches = sum(1 for _ in islice(sampler, int(2 / 3 * num_cuts / 6.6)))
     state = sampler.state_dict()

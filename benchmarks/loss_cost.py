@@ -1,8 +1,8 @@
 """What does the robust loss cost over plain CTC? .venv/bin/python benchmarks/loss_cost.py
 
-Forward and backward of `CTCDROLoss` and of `torch.nn.functional.ctc_loss`, in turns, batch by batch. Times are summed
-over rounds of six batches, one of each group, in which the weights are updated once. The ratio is the median of the
-ratios of all rounds, with a 95% interval by bootstrap.
+Forward and backward pass of `CTCDROLoss` and of `torch.nn.functional.ctc_loss`, alternating batch by batch. Times are
+summed over rounds of six batches, one per group, in which the weights are updated once. The ratio is the median of the
+ratios of all rounds, with a 95% bootstrap interval.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ctcdro import CTCDROLoss
 
 NUM_GROUPS = 6
 
-# Batches of 50 s, as in the paper: utterances, seconds of each, frames a second, labels a second, size of the output.
+# Batches of 50 s, as in the paper: utterances, seconds per utterance, frames and labels per second, vocabulary size.
 SHAPES = {
     "10 × 5 s, 50 Hz, 60 labels": (10, 5.0, 50, 10, 60),
     "10 × 5 s, 50 Hz, 1,000 labels": (10, 5.0, 50, 10, 1000),
@@ -36,7 +36,7 @@ SHAPES = {
 def make_steps(
     num_utterances: int, seconds: float, frame_rate: int, label_rate: int, num_labels: int
 ) -> tuple[Callable[[int], None], Callable[[int], None]]:
-    """Functions that take a step each, with plain CTC and with the robust loss, on the same batch, of a given group."""
+    """Two functions that take a step with plain CTC and with the robust loss, on the same batch of a given group."""
     num_frames, num_targets = int(seconds * frame_rate), int(seconds * label_rate)
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(num_frames, num_utterances, num_labels, generator=generator)

@@ -1,4 +1,4 @@
-"""How the benchmarks measure: contenders in turns, processes of their own, and how ratios are shown."""
+"""Helpers of the benchmarks: alternating measurements, separate processes, and ratios with intervals."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def shown(ratios: npt.NDArray[np.float64], digits: int = 2) -> str:
-    """The median, with a 95% interval by bootstrap."""
+    """The median, with a 95% bootstrap interval."""
     resampled = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
     low, high = np.quantile(np.median(resampled, axis=1), [0.025, 0.975])
     return f"{np.median(ratios):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def seconds_of(function: Callable[[], object], repeats: int) -> float:
-    """The least of several times: what the work takes when nothing disturbs it."""
+    """The minimum of several times, which is the least affected by other processes."""
     return float(seconds_in_turns([function], repeats, num_warm_up=0).min())
 
 
 def seconds_in_turns(
     functions: Sequence[Callable[[], object]], num_rounds: int, num_warm_up: int = 1
 ) -> npt.NDArray[np.float64]:
-    """(rounds, functions) seconds of each, in rounds in which each is called once, in an order drawn anew."""
+    """(rounds, functions) seconds; every round calls each function once, in random order."""
     seconds = np.zeros((num_rounds, len(functions)))
     for number in range(-num_warm_up, num_rounds):
         for which in np.random.default_rng(number + num_warm_up).permutation(len(functions)):
@@ -57,8 +57,8 @@ def seconds_in_turns(
 
 
 def peak_memory() -> int:
-    """Bytes that this process has had at most."""
-    # On Linux, `ru_maxrss` may be that of the process that started this one.
+    """Peak memory of this process, in bytes."""
+    # On Linux, `ru_maxrss` may be that of the parent process.
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     known = [1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
@@ -66,16 +66,16 @@ def peak_memory() -> int:
 
 
 class Taken(NamedTuple):
-    """What a call took in a process of its own."""
+    """Time and memory of a call in a separate process."""
 
     seconds: float
-    """Without the start of the process."""
+    """Excludes the start of the process."""
     memory: int
-    """Bytes at most, with those of the interpreter and of all that is imported."""
+    """Peak memory in bytes, including the interpreter and all imports."""
 
 
 def in_own_process(function: Callable[..., object], *arguments: Any) -> Taken:
-    """Calls a function of a module in a process of its own."""
+    """Calls a function of a module in a separate process."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_call, args=(there, function, *arguments))

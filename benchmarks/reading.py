@@ -1,10 +1,10 @@
 """How fast is audio read? .venv/bin/python benchmarks/reading.py
 
-Utterances of 5 to 10 s at 16 kHz: first `read_audio` beside `soundfile.read` of the same files, in turns, file by file;
-then batches of about 50 s from `load_batches` beside a plain `DataLoader` that reads with soundfile and pads, with as
-many workers, whole epochs in turns, start and end of the workers among them. Ratios are those of seconds of audio read
-in a second, ours over the other; medians of all rounds, with a 95% interval by bootstrap. Files are in the system's
-cache.
+Utterances of 5 to 10 s at 16 kHz. First, `read_audio` is compared with `soundfile.read` on the same files, alternating
+file by file. Then, batches of about 50 s from `load_batches` are compared with a plain `DataLoader` that reads with
+soundfile and pads, with the same number of workers, alternating epoch by epoch, including the start and end of the
+workers. Ratios compare seconds of audio read per second (ours over the other): medians of all rounds, with a 95%
+bootstrap interval. Files are in the system's cache.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ FORMATS = {
     "MP3": ("MP3", "MPEG_LAYER_III"),
 }
 
-# How often the files are read in an epoch, so that an epoch takes about a second in every format.
+# Repetitions of the files in an epoch, so that an epoch takes about a second in every format.
 REPEATS = {"WAV": 60, "FLAC": 25, "Opus": 4, "MP3": 25}
 
 
 def like_speech(seconds: float, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Noise, weaker towards high frequencies, in syllables of a quarter of a second."""
+    """Noise in syllables of a quarter of a second, weaker at high frequencies."""
     num_samples = int(seconds * RATE)
     spectrum = np.fft.rfft(rng.standard_normal(num_samples))
     frequencies = np.fft.rfftfreq(num_samples, 1 / RATE)
@@ -89,7 +89,7 @@ def seconds_alone(manifest: Manifest, num_rounds: int) -> npt.NDArray[np.float64
 
 
 class Plain(Dataset[Tensor]):
-    """What one would write without us: soundfile, and no care for what may be wrong."""
+    """A plain dataset that reads with soundfile and checks nothing."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths

@@ -1,11 +1,11 @@
-"""Does the paper's model train here, and in how much memory? .venv/bin/python benchmarks/real_size.py
+"""How much memory does the paper's model need in training? .venv/bin/python benchmarks/real_size.py
 
-A model of the size of XLS-R 300M, with random weights, and the paper's head take three steps of Adam, each on one batch
-of 50 s (`batches_per_step: 1`; the paper's 16 take 16 times as long, and no more memory), through `set_up_run` and
-`training.loop.train_step`, in 32-bit floats: once keeping all activations, once with gradient checkpointing, each in a
-separate process, whose peak memory is given. The first step also sets up what later ones use; the time of a step is
-the median of the other two. Attention is without dropout, which on a CPU takes much memory. Not among `make bench`: it
-takes minutes, and most of 24 GB.
+A model of the size of XLS-R 300M, with random weights and the paper's head, takes three steps of Adam with
+`set_up_run` and `training.loop.train_step`, in 32-bit floats. Each step has one batch of 50 s (`batches_per_step: 1`;
+the paper's 16 take 16 times as long, and no more memory). One process keeps all activations, another one uses gradient
+checkpointing; the table has the peak memory of each. The first step includes initialization; the time of a step is the
+median of the other two. Attention has no dropout, which takes much memory on a CPU. Not part of `make bench`: it takes
+minutes, and most of 24 GB.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ NUM_STEPS = 3
 XLS_R_300M = {
     **{"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
     **{"feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True, "activation_dropout": 0.0},
-    # XLS-R has 0.1, with which batches of 14 s utterances took more than 23 GB here; probably because attention with
-    # dropout is kept, of every frame to every other, layer by layer.
+    # XLS-R has 0.1, with which batches of 14 s utterances took more than 23 GB, probably because attention with dropout
+    # stores a matrix of frames by frames for every layer.
     "attention_dropout": 0.0,
 }
 
 
 def take_steps(config: Config, folder: Path, link: Connection) -> None:
-    """Sends the number of parameters, then after each step its seconds, its seconds of audio, and the peak memory."""
+    """Sends the number of parameters, then for each step its time, its seconds of audio, and the peak memory."""
     from ctcdro.runs.folder import RunFolder
     from ctcdro.training.loop import train_step
     from ctcdro.training.setup import set_up_run
@@ -49,7 +49,7 @@ def take_steps(config: Config, folder: Path, link: Connection) -> None:
 
 
 def measure(config: Config, folder: Path) -> list[str]:
-    """Cells of the table: parameters, seconds a step, seconds of audio in a second, peak memory."""
+    """Cells of the table: parameters, seconds per step, seconds of audio per second, peak memory."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=take_steps, args=(config, folder, there))
@@ -66,7 +66,7 @@ def measure(config: Config, folder: Path) -> list[str]:
         process.join()
         return [
             "",
-            f"ended before its time (exit code {process.exitcode}; -9 is most often for lack of memory)",
+            f"the process died (exit status {process.exitcode}; -9 usually means out of memory)",
             "",
             "",
         ]

@@ -1,7 +1,7 @@
-"""How near to the target are batches, how much padding, how fresh? .venv/bin/python benchmarks/sampler_matching.py
+"""How close are batches to the target, and do they repeat? .venv/bin/python benchmarks/sampler_matching.py
 
-20,000 utterances like the paper's set 1, target 50 s, beside first-fit decreasing; and 3,600 of them, about as many as
-the paper's sets have.
+20,000 utterances like the paper's set 1, target 50 s, compared with first-fit decreasing; and 3,600 of them, about the
+size of the paper's sets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def by_first_fit(durations: Durations, groups: Indices) -> PackedBatches:
 
 
 def share_repeated(earlier: PackedBatches, later: PackedBatches) -> float:
-    """Share of the batches that come again, with the same utterances."""
+    """Share of the batches that occur again, with the same utterances."""
     known = {frozenset(batch) for batch in earlier}
     return sum(frozenset(batch) in known for batch in later) / len(later)
 

@@ -1,12 +1,12 @@
 """How do other toolkits' samplers compare? .venv/with-samplers/bin/python benchmarks/sampler_peers.py
 
-The same utterances, like the paper's set 1, target 50 s, shuffled. Timed are making a sampler and walking through its
-first epoch, in turns; cuts and datasets are there before. Ratios are those of utterances in a second, ours over the
-other, medians of all rounds with a 95% interval by bootstrap: `LengthMatchedBatchSampler` where batches are numbers,
-`LengthMatchedCutSampler` where they are lhotse's CutSets, each with `exponent=1`, so that every utterance comes once,
-as with the others. These have other aims: for lhotse and SpeechBrain the target is a limit for a batch with its
-padding, and they know of no groups, but for the row with a sampler for each language. Needs lhotse and SpeechBrain,
-which have an environment of their own (`make bench-samplers`).
+The same shuffled utterances, like the paper's set 1, for all; target 50 s. The time includes the creation of a sampler
+and one iteration over its first epoch; cuts and datasets exist before. Contenders take turns. Ratios compare utterances
+per second (ours over the other): medians of all rounds, with a 95% bootstrap interval. Ours is
+`LengthMatchedBatchSampler` for batches of numbers, and `LengthMatchedCutSampler` for lhotse's CutSets, each with
+`exponent=1`, so that every utterance occurs once, as with the others. The others have different goals: in lhotse and
+SpeechBrain the target limits a batch including its padding, and only the row with one sampler per language uses groups.
+Needs lhotse and SpeechBrain, which have their own environment (`make bench-samplers`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ NUM_BUCKETS = 30
 
 
 class Corpus(NamedTuple):
-    """The same utterances, as each sampler takes them."""
+    """The same utterances, in the format of each sampler."""
 
     durations: Durations
     groups: Indices
     cuts: CutSet
     cuts_of: list[CutSet]
-    """Of each group."""
+    """One per group."""
     dataset: DynamicItemDataset
 
 
@@ -61,7 +61,7 @@ def make_corpus(num_utterances: int) -> Corpus:
     )
 
 
-# The contenders. Each makes a sampler, and gives the batches of its first epoch.
+# The contenders. Each creates a sampler, and returns the batches of its first epoch.
 
 
 def ours(corpus: Corpus) -> Iterable[list[int]]:
@@ -92,13 +92,13 @@ def speechbrain_dynamic(corpus: Corpus) -> Iterable[list[int]]:
     sampler = DynamicBatchSampler(
         corpus.dataset, BATCH_DURATION, num_buckets=NUM_BUCKETS, length_func=lambda example: example["duration"]
     )
-    return islice(sampler, len(sampler))  # asked for one more, it would pack the next epoch
+    return islice(sampler, len(sampler))  # one more batch would pack the next epoch
 
 
 class Contender(NamedTuple):
     batches: Callable[[Corpus], Iterable[Any]]
     compared_with: int
-    """Place of the one of ours that gives batches of the same kind."""
+    """Position of our sampler that returns batches of the same kind."""
 
 
 CONTENDERS = {
@@ -117,7 +117,7 @@ def walk(contender: Contender, corpus: Corpus) -> None:
 
 
 def packed(contender: Contender, corpus: Corpus) -> PackedBatches:
-    """The first epoch, as numbers of utterances, each of which is there once."""
+    """The first epoch as utterance numbers, each of which occurs once."""
     batches = [
         [int(cut.id) for cut in batch] if isinstance(batch, CutSet) else batch for batch in contender.batches(corpus)
     ]

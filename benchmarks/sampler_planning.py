@@ -1,9 +1,9 @@
 """How long does planning an epoch take, and how much memory? .venv/bin/python benchmarks/sampler_planning.py
 
-Making the sampler and planning its first epoch, beside first-fit decreasing of the same durations, which is run only on
-the smallest corpus: it is quadratic, and ten times the utterances would take it the hundredfold time. Memory is that of
-the largest corpus: the peak of a process of its own that makes durations, groups and sampler, and plans an epoch, less
-the peak of one that only makes durations and groups.
+The creation of the sampler and the plan of its first epoch, compared with first-fit decreasing on the same durations.
+The latter is quadratic (ten times the utterances take a hundred times as long), so it runs only on the smallest corpus.
+Memory is that of the largest corpus: the peak of a separate process that creates durations, groups and sampler and
+plans an epoch, minus the peak of one that only creates durations and groups.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def make_and_plan(num_utterances: int) -> None:
 
 
 def make_only(num_utterances: int) -> None:
-    """Here, and not `like_set_1` itself, so that both processes import the same."""
+    """Wraps `like_set_1`, so that both processes import the same modules."""
     like_set_1(num_utterances)
 
 

@@ -1,8 +1,9 @@
 """How does CTC-DRO behave with thousands of groups and many ranks? .venv/bin/python benchmarks/scale.py
 
-Losses are drawn, not trained: a group's loss of a batch is lognormal around its own level, with a spread of 15%, and
-the levels of groups are lognormal around 400 nats (a batch of 50 s), with a spread of 20%. All else is the project's
-own: the order of batches, the pooling over ranks, the update. "Share" is a weight over the even one, 1/|G|.
+Losses are random numbers, not trained: the loss of a batch is lognormal around the level of its group, with a spread of
+15%, and the levels of groups are lognormal around 400 nats (a batch of 50 s), with a spread of 20%. Everything else is
+the package's code: the order of batches, the pooling over ranks, the update. "Share" is a weight relative to the
+uniform weight, 1/|G|.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def groups_of_batches(num_groups: int, num_batches: int, sizes: str, seed: int =
 
 
 class Simulation:
-    """The weights of CTC-DRO over the steps of any number of ranks, each with a batch of one group."""
+    """The weights of CTC-DRO over the steps of any number of ranks, each with one batch of one group."""
 
     def __init__(self, num_groups: int, step_size: float, smoothing: float) -> None:
         self.log_weights = torch.full((num_groups,), -np.log(num_groups), dtype=torch.float32)
@@ -71,7 +72,7 @@ class Simulation:
 
 
 def count_all_updates() -> ResultTable:
-    """Counted, without the arithmetic of the weights."""
+    """Counts updates, without computing the weights."""
     shapes = {
         **{f"{ranks} rank{'' if ranks == 1 else 's'}": ("even", ranks) for ranks in NUM_RANKS},
         "1 rank, shares by Zipf's law": ("zipf", 1),

@@ -1,12 +1,11 @@
 """How fast are transcripts scored? .venv/bin/python benchmarks/scoring.py
 
-Made-up texts like those of the paper's set 1, in equal parts, with an error in about every eighth character, and the
-wrong language named in every twelfth utterance. `scoring.scores.score` normalizes, counts edits by character and by
-word, and gives CER, WER and language accuracy by language; beside it is what one would write with jiwer: `jiwer.cer`
-and `jiwer.wer` called for each utterance, or once for each language, and a loop that compares languages. jiwer gets
-texts that are normalized before the clock starts; so there is a row for our counting alone, too. All rates are the same
-to 12 digits. Contenders are in turns; ratios are those of utterances in a second, ours over the other, medians of all
-rounds with a 95% interval by bootstrap.
+Made-up texts like those of the paper's set 1, the same number per language, with an error in about every eighth
+character and the wrong language in every twelfth utterance. `scoring.scores.score` normalizes texts, counts edits by
+character and by word, and computes CER, WER and language accuracy per language. It is compared with `jiwer.cer` and
+`jiwer.wer`, called per utterance or once per language, and a loop that compares languages. jiwer gets texts that were
+normalized before the clock starts, so another row has our counting alone. All rates agree to 12 digits. Contenders take
+turns. Ratios compare utterances per second (ours over the other): medians of all rounds, with a 95% bootstrap interval.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def make_predictions(num_utterances: int) -> list[Prediction]:
 
 
 def with_errors(text: str, letters: str, rng: np.random.Generator) -> str:
-    """Characters left out, put in, or replaced, at 4% each; a space among them."""
+    """Deletes, inserts and replaces characters, including spaces, with a probability of 4% each."""
     kinds = rng.choice(4, len(text), p=[0.88, 0.04, 0.04, 0.04])
     others = rng.choice([*letters[:30], " "], len(text))
     changed = [
@@ -68,7 +67,7 @@ def count_alone(predictions: list[Prediction]) -> None:
 
 
 def by_utterance(predictions: list[Prediction]) -> Rates:
-    """The rate of a language is the mean of the rates of its utterances, by their lengths."""
+    """The rate of a language is the mean of the rates of its utterances, weighted by length."""
     found: dict[str, list[tuple[float, float, float, float, float]]] = {}
     for one in predictions:
         cer, wer = jiwer.cer(one.text, one.hyp_text), jiwer.wer(one.text, one.hyp_text)

@@ -1,8 +1,8 @@
 """How soon does the command line answer? .venv/bin/python benchmarks/startup.py
 
-Each command is a process, in turns with the others. Wall and processor time, that of the kernel among it, are medians
-of all rounds; files are in the system's cache. Ratios are those of processor time over `python -c pass`, medians with a
-95% interval by bootstrap. `import ctcdro` alone imports no torch.
+Each command is a process; the commands take turns. Wall-clock and CPU time, including the kernel's, are medians of all
+rounds; files are in the system's cache. Ratios compare CPU time with `python -c pass`: medians, with a 95% bootstrap
+interval. `import ctcdro` does not import torch.
 """
 
 from __future__ import annotations

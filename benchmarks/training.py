@@ -1,18 +1,18 @@
 """How fast does the training loop train? .venv/bin/python benchmarks/training.py
 
-`ctcdro.training.loop.train`, with CTC-DRO and all that it writes down, beside
+`ctcdro.training.loop.train` with CTC-DRO and all its logs, compared with
 
-- the bare step: forward, `F.ctc_loss`, backward and the same optimizer, for the same model and the same batches, which
-  are in memory when the clock starts; no clipping, nothing written;
-- the `Trainer` of transformers with the same model and clipping, plain summed losses and its own AdamW; it logs every
-  500 steps and saves nothing: with its own batches, alike in length and of about as much audio, and with ours;
-- itself with plain summed losses (`erm`), which gives the share of the robust objective in a step; measured alone, too,
-  forward and backward, over the time of a step.
+- the bare step: forward pass, `F.ctc_loss`, backward pass and the same optimizer, for the same model and the same
+  batches, which are in memory when the clock starts; no clipping and no logs;
+- the `Trainer` of transformers with the same model and clipping, unweighted summed losses and its own AdamW, which logs
+  every 500 steps and saves nothing: with its own batches, of similar length and about as much audio, and with ours;
+- itself with unweighted summed losses (`erm`), for the share of the robust objective in a step, which is also measured
+  directly: forward and backward pass of the objective divided by the time of a step.
 
-Utterances have the lengths of the paper's set 1, an eighth of that for batches of 6 s, in WAV files in the system's
-cache. Each contender is a process of its own, with one thread, and one worker that reads (the bare step has none); they
-take turns of some steps each. Ratios are those of seconds of audio trained on in a second, ours over the other; medians
-of all rounds, with a 95% interval by bootstrap. Memory is the peak of the process, without its worker.
+Utterances have the lengths of the paper's set 1 (an eighth of that for batches of 6 s), in WAV files in the system's
+cache. Each contender is a separate process with one thread and one data-loading worker (the bare step has none). They
+take turns of a few steps each. Ratios compare seconds of training audio per second (ours over the other): medians of
+all rounds, with a 95% bootstrap interval. Memory is the peak of the process, without its worker.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from ctcdro.speech.loader import load_batches
 from ctcdro.speech.vocabulary import Vocabulary
 
 NUM_FILES = 180
-NUM_LISTED = 40  # how often the manifest names each file, so that no epoch ends while the clock runs
+NUM_LISTED = 40  # repetitions of each file in the manifest, so that no epoch ends while the clock runs
 LABELS_A_SECOND = 8
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 clock = time.perf_counter
 
-# Like XLS-R, and small enough for a CPU.
+# Like XLS-R, but small enough for a CPU.
 SMALL_WAV2VEC2 = {
     **{"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024},
     **{"conv_dim": [64] * 7, "feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True},
@@ -63,11 +63,11 @@ SMALL_WAV2VEC2 = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A model, the size of its batches, and how many steps of it are measured."""
+    """A model, the size of its batches, and the number of steps to measure."""
 
     name: str
     encoder: str
-    """`mel-small`, or the folder of a checkpoint within that of the benchmark."""
+    """`mel-small`, or the folder of a checkpoint in the folder of the benchmark."""
     batch_duration: float
     num_rounds: int
     steps_a_turn: int
@@ -81,11 +81,11 @@ SETTINGS = (
 
 
 class OverError(Exception):
-    """There are no more turns."""
+    """Raised when there are no more turns."""
 
 
 class Turns:
-    """Lets a contender's loop run for some steps at a time, and stand still in here while others have their turn.
+    """Lets a contender's loop run for a few steps at a time, and blocks it while others have their turn.
 
     The loop calls `begin` before the first step, and `stepped` after each.
     """
@@ -104,7 +104,7 @@ class Turns:
         self._start = clock()
 
     def stepped(self, audio: float) -> None:
-        """Notes a step on so many seconds of audio; at the end of a turn, waits for the next."""
+        """Records a step and its seconds of audio; at the end of a turn, waits for the next."""
         assert self._num_steps is not None
         self._num_steps -= 1
         self._audio += audio
@@ -114,7 +114,7 @@ class Turns:
 
 
 def write_dataset(folder: Path, scale: float) -> None:
-    """Noise of the lengths of the paper's set 1, times `scale`, as train.jsonl and dev.jsonl."""
+    """Writes noise with the lengths of the paper's set 1, times `scale`, and train.jsonl and dev.jsonl."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     durations, groups = like_set_1(NUM_FILES)
@@ -138,7 +138,7 @@ def write_wav2vec2(folder: Path, **options: Any) -> None:
 
 
 def make_config(dataset: Path, encoder: str, batch_duration: float, optimizer: str = "adamw") -> Config:
-    """One batch a step, and no end; AdamW by default, which is what the `Trainer` has."""
+    """One batch per step, without end; by default with AdamW, like the `Trainer`."""
     return parse_config(
         {
             "dataset": str(dataset),
@@ -194,7 +194,7 @@ def trainer_our_batches(config: Config, folder: Path, turns: Turns) -> None:
 
 
 def hugging_face(config: Config, folder: Path, turns: Turns, our_batches: bool) -> None:
-    """The `Trainer`, set up as its documentation has it, with samplers that know the durations."""
+    """The `Trainer`, set up as in its documentation, with samplers that know the durations."""
     import transformers
     from transformers.trainer_pt_utils import LengthGroupedSampler
 
@@ -244,7 +244,7 @@ CONTENDERS = (ours, bare, trainer, trainer_our_batches, ours_erm)
 
 
 class WithLoss(nn.Module):
-    """The model as the `Trainer` wants it: a loss for a batch."""
+    """The model with the interface of the `Trainer`: it returns the loss of a batch."""
 
     def __init__(self, model: Recognizer) -> None:
         super().__init__()
@@ -282,11 +282,11 @@ def make_model(config: Config, vocabulary: Vocabulary) -> Recognizer:
     return model.train()
 
 
-# The match.
+# Measurement.
 
 
 def compete(contender: Callable[[Config, Path, Turns], None], config: Config, folder: Path, link: Connection) -> None:
-    """What the process of a contender does."""
+    """Runs in the process of a contender."""
     torch.set_num_threads(1)
     with suppress(OverError):
         contender(config, folder, Turns(link))
@@ -294,7 +294,7 @@ def compete(contender: Callable[[Config, Path, Turns], None], config: Config, fo
 
 @contextmanager
 def contenders(config: Config, folder: Path) -> Iterator[list[Connection]]:
-    """The links to the processes of all contenders."""
+    """Connections to the processes of all contenders."""
     context = multiprocessing.get_context("spawn")
     links, processes = [], []
     for contender in CONTENDERS:
@@ -328,7 +328,7 @@ def measure(setting: Setting, config: Config, folder: Path) -> npt.NDArray[np.fl
 
 
 def seconds_of_objective(config: Config, num_batches: int = 1200) -> tuple[float, float]:
-    """Seconds of a call of the objective, with its part of the way back, a batch: CTC-DRO, and ERM."""
+    """Seconds per batch for a call of the objective, including its backward pass: with CTC-DRO, and with ERM."""
     durations, groups = like_set_1(3600)
     sampler = LengthMatchedBatchSampler(durations, groups, 50.0)
     batches = [torch.as_tensor(groups[batch]) for batch in sampler.plan(0)]

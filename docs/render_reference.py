@@ -36,8 +36,8 @@ def configuration_page() -> str:
         "## Run",
         reference_markdown().strip(),
         "## Sweep",
-        "A file for `ctcdro sweep` contains a run and the settings to try. A file that contains only a run is swept over "
-        "the default settings.",
+        "A file for `ctcdro sweep` contains a run and the settings to try. A file that contains only a run is swept "
+        "over the default settings.",
         reference_markdown(SweepConfig).strip(),
     ]
     return "\n\n".join(parts) + "\n"
@@ -56,8 +56,8 @@ def cli_page() -> str:
         f"{sentences(root.help)} Install shell completion with `ctcdro --install-completion`.",
         "Every command also has these options:",
         table(("Option", "Description"), [(spelling(option), description(option)) for option in shared.values()]),
-        "Errors are printed to stderr as `ctcdro: …`. The exit status is 2 for wrong options and invalid input, 130 after "
-        "Ctrl-C, and otherwise as described for the command.",
+        "Errors are printed to stderr as `ctcdro: …`. The exit status is 2 for wrong options and invalid input, 130 "
+        "after Ctrl-C, and otherwise as described for the command.",
     ]
     for panel in dict.fromkeys(command.rich_help_panel for command in commands):
         members = [command for command in commands if command.rich_help_panel == panel]

@@ -40,7 +40,8 @@ def train(corpus, durations, languages, model, folder: Path, num_epochs: int, co
     criterion = ctcdro.CTCDROLoss(len(LANGUAGES), 1e-3, 0.5, group_names=LANGUAGES).to(accelerator.device)  # ctcdro
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     model, optimizer = accelerator.prepare(model, optimizer)
-    # Not prepared, because the sampler shards itself. The separate generator keeps it from changing dropout.
+    # Not prepared, because the sampler already yields the batches of its rank. The separate generator keeps the loader
+    # from changing dropout.
     loader = DataLoader(corpus, batch_sampler=sampler, collate_fn=collate, generator=torch.Generator())  # ctcdro
     accelerator.register_for_checkpointing(criterion, sampler)  # ctcdro
     if states(folder):

@@ -49,7 +49,7 @@ class MadeUpCuts:
 
 
 class SpeechDataset(Dataset):
-    """A CutSet in, a padded batch out."""
+    """Converts a CutSet to a padded batch."""
 
     def __getitem__(self, cuts: CutSet) -> dict[str, torch.Tensor]:
         frames = [self.frames_of(cut) for cut in cuts]

@@ -16,7 +16,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """Small models are slower with two threads, and by far where other work goes on; and bits depend on the number."""
+    """One thread per test: small models are slower with more, especially on a busy machine, and bits would differ."""
     import torch
 
     before = torch.get_num_threads()

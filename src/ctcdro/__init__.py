@@ -1,4 +1,4 @@
-"""Distributionally robust training of multilingual speech recognizers: CTC-DRO and what it is compared with."""
+"""Distributionally robust training of multilingual speech recognizers: CTC-DRO and its baselines."""
 
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .speech.manifest import Manifest
     from .speech.utterance import Utterance
 
-# torch takes seconds to import: commands that do not train, and processes that make audio, do without it.
+# torch takes seconds to import: commands that do not train, and processes that synthesize audio, do not need it.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

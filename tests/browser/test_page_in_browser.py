@@ -82,7 +82,7 @@ def test_every_figure_is_drawn(opened):
     page = opened.page
     assert page.locator(".plot svg").count() == 1 + 4 + 3 + 1  # CER, weights, confusions, durations
     labels = page.locator("#cer svg text").all_text_contents()
-    assert {"aaa", "bbb", "ccc", "CER in percent", "CTC-DRO"} <= set(labels)
+    assert {"Ghotuo (aaa)", "Barai (bbb)", "Chamicuro (ccc)", "CER in percent", "CTC-DRO"} <= set(labels)
     assert page.locator("[id^=confusion-] svg image").count() == 3
     sizes = page.eval_on_selector_all(
         ".plot svg", "all => all.map((one) => [one.getBoundingClientRect().width, one.getBoundingClientRect().height])"

@@ -44,7 +44,7 @@ WRONG = {
     f"{TRAIN} seed=1": "Override configuration keys with --set KEY=VALUE.",
     f"{TRAIN} --set seed": "--set requires KEY=VALUE, such as objective.step_size=1e-3; got 'seed'.",
     f"{TRAIN} --set objective.nam=erm": "Did you mean objective.name?",
-    f"{TRAIN} --set dataset=nowhere": "nowhere/train.jsonl not found. Create the dataset with `ctcdro prepare`",
+    f"{TRAIN} --set dataset=nowhere": "nowhere/train.jsonl: no such file. Create the dataset with `ctcdro prepare`",
     f"{TRAIN} --device gpu": "--device (`device` in Python) must be auto, cpu, cuda or cuda:N; got 'gpu'.",
     f"{TRAIN} --device cuda:99": "--device cuda:99: PyTorch finds no GPU. Use --device cpu",
     f"{SWEEP} --gpu": "No such option: --gpu. Did you mean --cpu?",

@@ -53,7 +53,7 @@ def test_a_finished_run_is_not_overwritten(trained):
 def test_evaluate_prints_what_score_prints(trained):
     done = run("evaluate", trained.run, "--split", "dev", "--quiet")
     assert done.returncode == 0, done.stderr
-    assert "with 95 % confidence intervals of the CER" in done.stdout
+    assert "with 95% confidence intervals of the CER" in done.stdout
     assert "Ghotuo (aaa)" in done.stdout
     predictions = trained.run / "predictions" / "dev.jsonl"
     scored = run("score", predictions, predictions)

@@ -14,7 +14,7 @@ import yaml
 # What several threads add up may differ in the last bit from what one does.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
-# What tells of the way and not of the end: times, process numbers, progress.
+# Files that depend on the course of a run, not on its result: times, process numbers, progress.
 OF_THE_WAY = ("checkpoints", "logs", "run.json", "log.jsonl", "config.yaml", "tracking", ".lock")
 
 

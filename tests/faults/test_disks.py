@@ -49,7 +49,7 @@ def assert_ended_as_it_would(command: Command, expected):
 
 @pytest.mark.parametrize("size", ["64k", "400k", "2m"])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_full_disk_is_a_message_and_the_command_goes_on_when_there_is_room(name, size, base, undisturbed, small_disk):
+def test_a_full_disk_is_a_message_and_the_command_resumes_when_there_is_room(name, size, base, undisturbed, small_disk):
     remount(small_disk, f"size={size}")
     (small_disk / "out").mkdir()
     command = make_commands(base, small_disk / "out")[name]
@@ -57,7 +57,7 @@ def test_a_full_disk_is_a_message_and_the_command_goes_on_when_there_is_room(nam
     if done.returncode:
         assert "Traceback" not in done.stdout, done.stdout
         assert "No space left" in done.stdout or "failed" in done.stdout, done.stdout
-        if "No space left" not in done.stdout:  # a sweep tells where its runs have told
+        if "No space left" not in done.stdout:  # a sweep prints the paths of the logs of its runs
             logs = [path.read_text() for path in (small_disk / "out").rglob("*.out")]
             logs += [path.read_text() for path in (small_disk / "out").rglob("*.err")]
             assert any("No space left" in log for log in logs), logs

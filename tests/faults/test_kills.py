@@ -53,7 +53,7 @@ def test_killed_at_random_moments_and_given_again_a_command_ends_the_same(name, 
         was_at_work = process.poll() is None
         kill(process)
         num_killed += was_at_work
-        if not was_at_work:  # it came to its end, and begins anew
+        if not was_at_work:  # it finished, and starts again
             shutil.rmtree(tmp_path / "killed")
             command = command_named(name, base, tmp_path / "killed")
     command.finish()
@@ -77,7 +77,7 @@ def test_killed_while_it_writes_a_checkpoint_a_run_ends_the_same(base, tmp_path)
         time.sleep(moments.uniform(0, 0.01))
         kill(process)
         num_killed += bool(unfinished_checkpoints(command))
-        if (command.out / "model").exists():  # it came to its end, and begins anew
+        if (command.out / "model").exists():  # it finished, and starts again
             shutil.rmtree(tmp_path / "killed")
             command = command_named("train", base, tmp_path / "killed")
     command.finish()

@@ -1,4 +1,4 @@
-"""Processes that die beside one another: the rest stop with a message in bounded time, and a run goes on exactly."""
+"""If a process dies, the others stop with a message in bounded time, and the run resumes exactly."""
 
 import os
 import random
@@ -63,7 +63,7 @@ def whole(dataset, tmp_path_factory):
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("step", [1, 4, 7])
-def test_when_a_rank_is_killed_the_other_stops_with_a_message_and_the_run_goes_on(rank, step, dataset, whole, tmp_path):
+def test_when_a_rank_is_killed_the_other_stops_with_a_message_and_the_run_resumes(rank, step, dataset, whole, tmp_path):
     config, out = write_run(tmp_path, dataset), tmp_path / "run"
     processes = start_ranks(config, out)
     wait_for_steps(out, step, processes)
@@ -80,7 +80,7 @@ def test_when_a_rank_is_killed_the_other_stops_with_a_message_and_the_run_goes_o
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.1, 0.2, 0.3, 0.4])
-def test_a_killed_worker_is_a_message_and_the_run_goes_on(moment, dataset, tmp_path):
+def test_a_killed_worker_is_a_message_and_the_run_resumes(moment, dataset, tmp_path):
     alone = write_run(tmp_path, dataset, data={"num_workers": 0})
     plain = Command("train", ("train", str(alone), "--out", str(tmp_path / "plain")), tmp_path / "plain")
     plain.finish()
@@ -94,7 +94,7 @@ def test_a_killed_worker_is_a_message_and_the_run_goes_on(moment, dataset, tmp_p
         os.kill(int(child), signal.SIGKILL)
     told, _ = process.communicate(timeout=SECONDS_TO_STOP)
     if process.returncode:
-        # Around it, the worker that is left and torch's destructors may have told of their own.
+        # The remaining worker and torch's destructors may print other messages.
         assert any(line.startswith("ctcdro: A data-loading worker has died") for line in told.splitlines()), told
         command.finish()
     assert ended(command.out) == ended(plain.out)

@@ -65,7 +65,7 @@ def test_a_damaged_checkpoint_costs_steps_and_nothing_else(damage, number, half,
     path.write_bytes(damage(path.read_bytes(), rng))
     done = command.run()
     assert done.returncode == 0, done.stdout
-    assert newest.name.lstrip("0") in done.stdout, "it must tell which checkpoint it passed over"
+    assert newest.name.lstrip("0") in done.stdout, "the message must name the skipped checkpoint"
     assert ended(command.out) == whole
 
 

@@ -26,7 +26,7 @@ with atheris.instrument_imports(include=["ctcdro"]):
     from ctcdro.storage.lines import numbered_lines
     from ctcdro.sweeps.config import read_sweep
 
-from hostile import is_told
+from hostile import is_reported
 
 
 def kaldi(path):
@@ -86,7 +86,7 @@ def main():
                 for other, content in (("wav.scp", b"u1 a.wav\n"), ("text", b"u1 ahoj\n")):
                     (own / other).write_bytes(content)
             (own / file).write_bytes(data[1:])
-            is_told(lambda: parser(own / file), own)
+            is_reported(lambda: parser(own / file), own)
 
         atheris.Setup(
             [sys.argv[0], "-max_len=600", "-timeout=20", "-rss_limit_mb=4000", *sys.argv[1:], str(seeds)], try_one

@@ -1,1 +1,1 @@
-collect_ignore = ["atheris_parsers.py"]  # a program of its own, which needs atheris
+collect_ignore = ["atheris_parsers.py"]  # a separate program, which needs atheris

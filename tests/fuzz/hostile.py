@@ -1,7 +1,7 @@
-"""Input as someone would write it who means no good, and what every reader owes to whoever gives it such input.
+"""Malicious input, and the rule for every reader.
 
-The rule, `is_told`: a reader gives a result, or a `ValueError` or `OSError` with a message that names the file. All
-else that it could raise would come to a user as a traceback.
+The rule, `is_reported`: a reader returns a result, or raises a `ValueError` or `OSError` with a message that names the
+file. Users would see any other error as a traceback.
 """
 
 import json
@@ -10,8 +10,8 @@ import os
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-# A few examples in `make test`, many in `make test-fuzz`. One folder serves all examples of a test: each writes its
-# files anew.
+# A few examples in `make test`, many in `make test-fuzz`. All examples of a test share one folder and overwrite its
+# files.
 FUZZ = settings(
     max_examples=int(os.environ.get("CTCDRO_FUZZ_EXAMPLES", "5")),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -40,7 +40,7 @@ TOKENS = [
 
 @st.composite
 def damaged(draw, valid: bytes):
-    """Sound content with some bytes changed, left out, repeated, cut off, or replaced by what readers stumble on."""
+    """Valid content with some bytes changed, dropped, repeated, truncated, or replaced by edge cases."""
     content = valid
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(content)))
@@ -99,7 +99,7 @@ VALUES = st.one_of(
 
 @st.composite
 def altered(draw, valid):
-    """A record, at any depth of which some values are replaced, left out, or joined by others."""
+    """A record with some values, at any depth, replaced, dropped or added."""
     record = json.loads(json.dumps(valid))
     places = list(_places(record))
     for _ in range(draw(st.integers(1, 3))):
@@ -128,11 +128,11 @@ def as_json(record) -> bytes:
     return json.dumps(record).encode()
 
 
-def is_told(call, *names):
-    """Makes the call, and sees that it gives a result or an error that names one of the files.
+def is_reported(call, *names):
+    """Checks that a call returns a result, or raises an error that names one of the files.
 
     Returns:
-        What the call gave; None where it raised.
+        The result of the call; None if it raised.
     """
     try:
         return call()

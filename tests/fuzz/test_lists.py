@@ -5,7 +5,7 @@ import os
 from itertools import pairwise
 
 import pytest
-from hostile import FUZZ, altered, as_json, damaged, is_told
+from hostile import FUZZ, altered, as_json, damaged, is_reported
 from hypothesis import given
 from hypothesis import strategies as st
 from layouts import write_audio
@@ -46,12 +46,12 @@ def folder(tmp_path_factory):
 def test_manifests(folder, content):
     path = folder / "manifest.jsonl"
     path.write_bytes(content)
-    manifest = is_told(lambda: Manifest.read(path), path)
+    manifest = is_reported(lambda: Manifest.read(path), path)
     if manifest is not None:
         manifest.groups("lang")
-        is_told(lambda: manifest.groups("lang,corpus"), path)
+        is_reported(lambda: manifest.groups("lang,corpus"), path)
         copy = folder / "copy.jsonl"
-        is_told(lambda: manifest.write(copy), copy, path)
+        is_reported(lambda: manifest.write(copy), copy, path)
         assert [one.text for one in Manifest.read(copy)] == [one.text for one in manifest]
 
 
@@ -60,7 +60,7 @@ def test_manifests(folder, content):
 def test_lines(folder, content):
     path = folder / "lines.txt"
     path.write_bytes(content)
-    lines = is_told(lambda: list(numbered_lines(path)), path)
+    lines = is_reported(lambda: list(numbered_lines(path)), path)
     for (number, _), (following, _) in pairwise(lines or []):
         assert number < following
     assert isinstance(list(scan_json_lines(path)), list)  # continues after invalid lines
@@ -71,7 +71,7 @@ def test_lines(folder, content):
 def test_datasets_to_check(folder, content):
     for split in SPLITS:
         (folder / f"{split}.jsonl").write_bytes(content if split != "dev" else MANIFEST)
-    report = is_told(lambda: check_dataset(folder, num_threads=1), folder)
+    report = is_reported(lambda: check_dataset(folder, num_threads=1), folder)
     if report is not None:
         json.loads(report.to_json()), report.to_json().encode()
         assert all(str(folder) in finding.where for finding in report.findings)
@@ -80,7 +80,7 @@ def test_datasets_to_check(folder, content):
 def prepared(folder, listed):
     """Prepares what a reader returns, as `ctcdro prepare` does; errors name the list, dropped entries their line."""
     out = folder / "out"
-    done = is_told(lambda: prepare(listed, out, {}, "clean", overwrite=True, num_threads=1), folder)
+    done = is_reported(lambda: prepare(listed, out, {}, "clean", overwrite=True, num_threads=1), folder)
     if done is not None:
         Manifest.read(out / "train.jsonl")
         dropped = [json.loads(line) for _, line in numbered_lines(out / "dropped.jsonl")]
@@ -182,9 +182,9 @@ PREDICTION = {"id": "a1", "lang": "ces", "text": "dobrý den", "hyp_lang": "slk"
 def test_predictions(folder, content, profile):
     path = folder / "predictions.jsonl"
     path.write_bytes(content)
-    predictions = is_told(lambda: read_predictions(path), path)
+    predictions = is_reported(lambda: read_predictions(path), path)
     if predictions:
-        is_told(lambda: json.dumps(count(predictions, profile).scores().to_record()), "records", path)
+        is_reported(lambda: json.dumps(count(predictions, profile).scores().to_record()), "records", path)
         write_predictions(folder / "copy.jsonl", predictions)
         assert read_predictions(folder / "copy.jsonl") == predictions
 
@@ -201,7 +201,7 @@ TRANSCRIPTS = {
 def test_references_and_hypotheses(folder, form, data):
     path = folder / "transcripts"
     path.write_bytes(data.draw(damaged(TRANSCRIPTS[form])))
-    references = is_told(lambda: read_references(path, lang="ces"), path)
-    hypotheses = is_told(lambda: read_hypotheses(path), path)
+    references = is_reported(lambda: read_references(path, lang="ces"), path)
+    hypotheses = is_reported(lambda: read_hypotheses(path), path)
     if references and hypotheses:
-        write_predictions(folder / "copy.jsonl", is_told(lambda: match(references, hypotheses), path) or [])
+        write_predictions(folder / "copy.jsonl", is_reported(lambda: match(references, hypotheses), path) or [])

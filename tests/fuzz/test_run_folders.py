@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import yaml
-from hostile import FUZZ, altered, as_json, damaged, is_told
+from hostile import FUZZ, altered, as_json, damaged, is_reported
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_folders import write_run
@@ -27,10 +27,10 @@ def run(tmp_path_factory):
     return run
 
 
-def is_reported_or_told(run, out):
+def succeeds_or_reports(run, out):
     """What is said must name a file of the run, or of its dataset, or the run itself."""
-    is_told(lambda: write_report([run.path], out, num_worst=1, audio=False), run.path.parent, "baseline")
-    is_told(lambda: model_card(run).encode(), run.path)
+    is_reported(lambda: write_report([run.path], out, num_worst=1, audio=False), run.path.parent, "baseline")
+    is_reported(lambda: model_card(run).encode(), run.path)
 
 
 def damage(data, path):
@@ -58,19 +58,19 @@ def test_files_of_runs(run, tmp_path, name, data):
     sound = path.read_bytes()
     path.write_bytes(damage(data, path))
     try:
-        is_reported_or_told(run, tmp_path / "page.html")
+        succeeds_or_reports(run, tmp_path / "page.html")
         last_step(run.log)
-        is_told(lambda: read_scores(run.scores("test")), run.path)
+        is_reported(lambda: read_scores(run.scores("test")), run.path)
     finally:
         path.write_bytes(sound)
 
 
 @given(st.data())
 @FUZZ
-def test_logs_of_runs_that_go_on(run, tmp_path, data):
+def test_logs_of_unfinished_runs(run, tmp_path, data):
     path = tmp_path / "log.jsonl"
     path.write_bytes(damage(data, run.log))
-    is_told(lambda: forget_after(path, 2), path)
+    is_reported(lambda: forget_after(path, 2), path)
 
 
 def test_an_unfinished_log_is_read_up_to_its_last_complete_line(tmp_path):
@@ -94,5 +94,5 @@ def test_a_configuration_from_elsewhere_is_read_as_one(run, tmp_path):
     folder = RunFolder(tmp_path / "run")
     values = yaml.safe_load(folder.config.read_text())
     folder.config.write_text(yaml.safe_dump(values | {"dataset": "/dev/null/nothing"}))
-    is_reported_or_told(folder, tmp_path / "page.html")
+    succeeds_or_reports(folder, tmp_path / "page.html")
     assert (tmp_path / "page.html").is_file()

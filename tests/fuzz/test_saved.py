@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 import torch
-from hostile import FUZZ, altered, as_json, damaged, is_told
+from hostile import FUZZ, altered, as_json, damaged, is_reported
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,14 +60,14 @@ TENSORS_FILE = (
 def test_files_of_tensors(tmp_path, content):
     path = tmp_path / "a.safetensors"
     path.write_bytes(content)
-    tensors = is_told(lambda: load_tensors(path), path)
+    tensors = is_reported(lambda: load_tensors(path), path)
     assert tensors is None or all(tensor.numel() < 100 for tensor in tensors.values())
 
 
 @pytest.mark.parametrize("name", [TENSORS, VALUES, DIGESTS])
 @given(st.data())
 @FUZZ
-def test_damaged_checkpoints_are_passed_over(checkpoints, name, data):
+def test_damaged_checkpoints_are_skipped(checkpoints, name, data):
     path = checkpoints / "000000010" / name
     sound = path.read_bytes()
     content = data.draw(damaged(sound))
@@ -79,7 +79,7 @@ def test_damaged_checkpoints_are_passed_over(checkpoints, name, data):
 
 @given(altered({"step": 10, "values": {"epoch": 10}}).map(as_json))
 @FUZZ
-def test_checkpoints_made_up_with_right_digests_are_read_or_passed_over(checkpoints, content):
+def test_checkpoints_made_up_with_right_digests_are_read_or_skipped(checkpoints, content):
     folder = checkpoints / "000000010"
     (folder / VALUES).write_bytes(content)
     (folder / DIGESTS).write_text(_digests(folder))
@@ -88,7 +88,7 @@ def test_checkpoints_made_up_with_right_digests_are_read_or_passed_over(checkpoi
 
 
 @pytest.mark.parametrize("name", ["²", "1" * 200, "-1", "000000010.new"])
-def test_folders_beside_checkpoints_harm_nothing(checkpoints, name):
+def test_folders_next_to_checkpoints_are_ignored(checkpoints, name):
     os.mkdir(checkpoints / name)
     assert load_checkpoint(checkpoints).step == 10
     save_checkpoint(checkpoints, Checkpoint(11, {"a": torch.ones(3)}, {}))
@@ -103,7 +103,7 @@ VOCAB = {"<pad>": 0, "<unk>": 1, "|": 2, "[ces]": 3, "a": 4, "ř": 5}
 def test_vocabularies(tmp_path, content):
     path = tmp_path / "vocab.json"
     path.write_bytes(content)
-    vocabulary = is_told(lambda: Vocabulary.load(path), path)
+    vocabulary = is_reported(lambda: Vocabulary.load(path), path)
     if vocabulary is not None:
         vocabulary.save(tmp_path / "copy.json")
         assert Vocabulary.load(tmp_path / "copy.json") == vocabulary
@@ -119,7 +119,7 @@ def test_configurations_of_models(request, kind, data):
     record = json.loads(sound)
     path.write_bytes(data.draw(st.one_of(damaged(sound), altered(record).map(as_json))))
     try:
-        is_told(lambda: load(folder), folder)
+        is_reported(lambda: load(folder), folder)
     finally:
         path.write_bytes(sound)
 
@@ -146,7 +146,7 @@ def test_impossible_sizes_of_models_take_neither_memory_nor_time(request, kind, 
     section[key] = [size] * len(section[key]) if isinstance(section[key], list) else size
     path.write_bytes(as_json(record))
     try:
-        is_told(lambda: load(folder), folder)
+        is_reported(lambda: load(folder), folder)
     finally:
         path.write_bytes(sound)
 
@@ -169,7 +169,7 @@ def test_configurations_of_pretrained_encoders(tmp_path_factory, folders, data):
     sound = (folder / "config.json").read_bytes()
     (folder / "config.json").write_bytes(data.draw(st.one_of(damaged(sound), altered(json.loads(sound)).map(as_json))))
     with warnings.catch_warnings(action="ignore"):  # of transformers, about settings it does not know
-        is_told(lambda: build(str(folder), 8, seed=0), folder)
+        is_reported(lambda: build(str(folder), 8, seed=0), folder)
     shutil.rmtree(folder)
 
 

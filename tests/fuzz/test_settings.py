@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from hostile import FUZZ, altered, damaged, is_told
+from hostile import FUZZ, altered, damaged, is_reported
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +36,7 @@ def test_files(tmp_path, kind, data):
     values, read, _ = DESCRIPTIONS[kind]
     path = tmp_path / f"{kind}.yaml"
     path.write_bytes(data.draw(damaged(yaml.safe_dump(values, allow_unicode=True).encode())))
-    config = is_told(lambda: read(path), path)
+    config = is_reported(lambda: read(path), path)
     if config is not None:
         config.write(tmp_path / "copy.yaml")
         assert read(tmp_path / "copy.yaml") == config
@@ -49,16 +49,16 @@ def test_values(tmp_path, kind, data):
     values, _, parse = DESCRIPTIONS[kind]
     drawn = data.draw(altered(values))
     if isinstance(drawn, dict):
-        config = is_told(lambda: parse(drawn, source="here.yaml"), "here.yaml")
+        config = is_reported(lambda: parse(drawn, source="here.yaml"), "here.yaml")
         if config is not None:
-            is_told(lambda: config.write(tmp_path / "copy.yaml"), tmp_path)
+            is_reported(lambda: config.write(tmp_path / "copy.yaml"), tmp_path)
 
 
 @given(damaged(b"optimizer.betas=[0.9, 0.98]"))
 @FUZZ
 def test_overrides(content):
     override = content.decode(errors="replace")
-    is_told(lambda: parse_config({"dataset": "set1"}, [override]), "--set", "configuration")
+    is_reported(lambda: parse_config({"dataset": "set1"}, [override]), "--set", "configuration")
 
 
 NINE_TIMES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

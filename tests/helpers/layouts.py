@@ -264,7 +264,7 @@ class HuggingFace:
             }
             stored = {"bytes": datasets.Value("binary"), "path": datasets.Value("string")}
             others = dict.fromkeys(["text", "language", "key", "reader"], datasets.Value("string"))
-            # Made of stored bytes and cast, since encoding audio anew would need another package.
+            # Created from bytes and cast, because encoding audio again would need another package.
             part = datasets.Dataset.from_dict(columns, datasets.Features(audio=stored, **others))
             parts["validation" if split == "dev" else split] = part.cast_column("audio", datasets.Audio())
         datasets.DatasetDict(parts).save_to_disk(str(root))

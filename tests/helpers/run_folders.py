@@ -1,4 +1,4 @@
-"""Folders of runs as training and evaluation leave them, without training: as good and as bad as a test wants them."""
+"""Folders of finished runs with any error rate, without training."""
 
 import json
 
@@ -14,10 +14,10 @@ from ctcdro.storage.json_files import append_line, write_json
 
 
 def write_run(path, dataset, objective="erm", seed=0, share_wrong=0.2, profile="plain", split="test", overrides=()):
-    """A finished run on a dataset, in whose hypotheses a share of the letters is wrong; more so in later languages.
+    """A finished run on a dataset. A share of the letters in its hypotheses is wrong, more in later languages.
 
     Args:
-        overrides: of the configuration, as "objective.step_size=1e-3".
+        overrides: overrides of the configuration, such as "objective.step_size=1e-3".
     """
     values = {"dataset": str(dataset), "seed": seed, "model": {"encoder": "mel-small"}}
     config = parse_config(values, [f"objective.name={objective}", *overrides])

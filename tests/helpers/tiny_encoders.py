@@ -1,4 +1,4 @@
-"""Checkpoints of every family, tiny and random, as `transformers` writes them."""
+"""Tiny random checkpoints of every family, written by `transformers`."""
 
 import json
 from pathlib import Path

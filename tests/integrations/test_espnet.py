@@ -371,7 +371,7 @@ def test_model_that_breaks_has_no_finite_loss_and_is_not_updated(data, tmp_path,
     assert caplog.text.count("The grad norm is nan. Skipping updating the model.") == len(losses) - 5 > 0
 
 
-def test_every_utterance_comes_once_an_epoch_with_exponent_1(data, tmp_path):
+def test_every_utterance_occurs_once_per_epoch_with_exponent_1(data, tmp_path):
     batches = run(data, tmp_path, max_epoch=1, batch_exponent=1.0)
     assert Counter(id for ids in ids_of(batches) for id in ids) == {f"train{number:03}": 1 for number in range(240)}
 

@@ -39,7 +39,7 @@ LETTERS = "_" + "".join(chr(ord("a") + number) for number in range(toy.NUM_LABEL
 
 
 class Items:
-    """The toy corpus as dictionaries; `reads` tells which were asked for."""
+    """The toy corpus as dictionaries; `reads` lists the requested items."""
 
     def __init__(self, corpus, language=True):
         self.corpus, self.language, self.reads = corpus, language, []
@@ -162,7 +162,7 @@ def test_weights_follow_the_loss_per_character_after_a_warmup(tmp_path):
         assert not torch.allclose(expected[-1], toy.plain_loop(1, others)[29], atol=1e-6), name
 
 
-def test_batches_are_those_of_the_sampler_and_balanced_by_audio_every_utterance_comes_once_an_epoch(tmp_path):
+def test_batches_are_those_of_the_sampler_and_with_exponent_1_every_utterance_occurs_once_per_epoch(tmp_path):
     trainer = make_trainer(tmp_path, sampler=toy.Toy().sampler(exponent=1.0))
     trainer.train()
     sampler = toy.Toy().sampler(exponent=1.0)
@@ -337,7 +337,7 @@ def test_a_checkpoint_that_does_not_belong_here_is_refused(tmp_path):
         make_trainer(tmp_path, gradient_accumulation_steps=2).train(resume_from_checkpoint=True)
     with pytest.raises(ValueError, match="ignore_data_skip"):
         make_trainer(tmp_path, ignore_data_skip=True).train(resume_from_checkpoint=True)
-    with pytest.raises(ValueError, match="seed was 0, here it is 1"):
+    with pytest.raises(ValueError, match="seed: 0 → 1"):
         make_trainer(tmp_path, sampler=toy.Toy().sampler(seed=1)).train(resume_from_checkpoint=True)
     (folder / OBJECTIVE_FILE).unlink()
     with pytest.raises(ValueError, match=f"has no {OBJECTIVE_FILE}"):

@@ -166,7 +166,7 @@ def test_weights_are_those_of_the_plain_loop(package, exponent):
     torch.testing.assert_close(torch.stack(run.recognizer.weights), plain)
 
 
-def test_every_utterance_comes_once_an_epoch_and_epochs_differ(whole):
+def test_every_utterance_occurs_once_per_epoch_and_epochs_differ(whole):
     epochs = [whole.recognizer.batches[:BATCHES_AN_EPOCH], whole.recognizer.batches[BATCHES_AN_EPOCH:]]
     for epoch in epochs:
         assert sorted(number for batch in epoch for number in batch) == list(range(240))
@@ -226,7 +226,7 @@ def test_a_checkpoint_of_the_end_of_an_epoch_continues_exactly(tmp_path, whole):
 
 
 class Data(lightning.LightningDataModule):
-    """Makes its sampler and its loader itself, anew when it is asked."""
+    """Creates a new sampler and loader on every request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -406,7 +406,7 @@ def test_a_sampler_of_another_rank_is_refused():
 
 def test_a_checkpoint_of_other_data_or_processes_is_refused(tmp_path):
     Run(callbacks=[checkpoints_of(tmp_path, every_n_train_steps=5)], max_steps=5)
-    with pytest.raises(ValueError, match=r"seed was 0, here it is 1"):
+    with pytest.raises(ValueError, match=r"seed: 0 → 1"):
         Run(ckpt_path=tmp_path / "step=5.ckpt", sampler=toy.Toy().sampler(exponent=1.0, seed=1))
     checkpoint = torch.load(tmp_path / "step=5.ckpt")
     (saved,) = checkpoint["ctcdro"]["loaders"]
@@ -429,7 +429,7 @@ def test_the_example_gives_the_noisy_language_the_most_weight_and_resumes(tmp_pa
     main = runpy.run_path(str(EXAMPLE))["main"]
     main(str(tmp_path), num_epochs=1)
     trainer = main(str(tmp_path), num_epochs=3)
-    assert trainer.global_step == 3 * trainer.num_training_batches  # it went on
+    assert trainer.global_step == 3 * trainer.num_training_batches  # it resumed
     metrics = trainer.callback_metrics
     assert metrics["weight/noisy"] > metrics["weight/plain"] > metrics["weight/clear"]
     assert metrics["cer/worst"] == max(metrics[f"cer/{name}"] for name in ("clear", "plain", "noisy"))

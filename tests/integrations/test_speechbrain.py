@@ -188,7 +188,7 @@ def test_epochs_that_a_counter_counts_are_those_of_the_sampler(whole):
     assert whole.batches == batches
 
 
-def test_every_utterance_comes_once_an_epoch_with_exponent_1(tmp_path):
+def test_every_utterance_occurs_once_per_epoch_with_exponent_1(tmp_path):
     brain = run(tmp_path, epochs=range(1), exponent=1.0)
     assert sorted(number for batch in brain.batches for number in batch) == list(range(len(toy.Toy())))
 
@@ -456,7 +456,7 @@ def test_other_groups_than_those_of_the_loss_are_refused(tmp_path):
 
 def test_position_in_other_batches_is_refused(tmp_path):
     run(tmp_path, stop_after=5)
-    with pytest.raises(ValueError, match=r"batch_duration was 12\.0, here it is 10\.0"):
+    with pytest.raises(ValueError, match=r"batch_duration: 12\.0 → 10\.0"):
         run(tmp_path, batch_duration=10.0)
 
 

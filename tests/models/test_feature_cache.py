@@ -91,7 +91,7 @@ def test_a_run_with_kept_features_is_the_run_without(dataset, encoder, tmp_path)
     assert scores[0] == pytest.approx(scores[1], abs=0.1)
 
 
-def test_a_stopped_run_goes_on_to_the_same_bytes_and_its_checkpoints_are_small(dataset, encoder, tmp_path):
+def test_a_stopped_run_resumes_to_the_same_bytes_and_its_checkpoints_are_small(dataset, encoder, tmp_path):
     cached = config(dataset, encoder, f"model.feature_cache_dir={tmp_path / 'cache'}")
     whole = train(cached, tmp_path / "whole")
 
@@ -101,7 +101,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes_and_its_checkpoints_are_small(d
 
     with pytest.raises(InterruptedError):
         train(cached, tmp_path / "stopped", callback=fail)
-    shutil.rmtree(tmp_path / "cache")  # features are computed anew, to the same bits
+    shutil.rmtree(tmp_path / "cache")  # features are computed again, with the same bits
     stopped = train(cached, tmp_path / "stopped")
     assert stopped.group_weights.read_bytes() == whole.group_weights.read_bytes()
     weights = [(run.model / "model.safetensors").read_bytes() for run in (whole, stopped)]
@@ -137,7 +137,7 @@ def test_another_encoder_cannot_resume_a_run(dataset, encoder, tmp_path):
         train(cached, tmp_path / "run")
 
 
-def test_features_are_computed_once_and_anew_where_audio_changed(dataset, encoder, tmp_path):
+def test_features_are_computed_once_and_again_if_audio_changes(dataset, encoder, tmp_path):
     copy = shutil.copytree(dataset, tmp_path / "dataset")
     relative = [line.replace(str(dataset), str(copy)) for line in (dataset / "dev.jsonl").read_text().splitlines()]
     (copy / "dev.jsonl").write_text("\n".join(relative))

@@ -71,6 +71,6 @@ def test_supervisions_without_id_are_not_one_and_the_same(tmp_path):
     assert [one.id for one in done.manifests["train"]] == [None, None]
 
 
-def test_one_language_can_be_given_to_all_that_tell_none(tmp_path):
+def test_supervisions_without_a_language_may_get_one_for_all(tmp_path):
     done = prepared(tmp_path, cut(lhotse_supervision(ONE) | {"language": None}), lang="slk", corpus="mine")
     assert [(one.lang, one.corpus) for one in done.manifests["train"]] == [("slk", "mine")]

@@ -139,7 +139,7 @@ def test_a_dataset_made_with_other_options_is_not_overwritten(tmp_path):
     entries = [listed(tmp_path, 1)]
     prepare(entries, tmp_path / "out", {"reader": "mine"})
     before = (tmp_path / "out" / "train.jsonl").read_bytes()
-    changes = "text_norm: 'clean' → 'paper'; reader: 'mine' → 'another'"
+    changes = "reader: 'mine' → 'another'; text_norm: 'clean' → 'paper'"
     with pytest.raises(ValueError, match=f"out already contains a dataset .*{changes}"):
         prepare(entries, tmp_path / "out", {"reader": "another"}, text_norm="paper")
     assert (tmp_path / "out" / "train.jsonl").read_bytes() == before

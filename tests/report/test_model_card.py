@@ -40,10 +40,10 @@ def test_figures_go_to_tensorboard(run):
 
 
 def test_a_card_without_test_data_has_no_results(run):
-    assert "None: the model was not evaluated" in model_card(run)
+    assert "The model has not been evaluated" in model_card(run)
 
 
-def test_the_card_tells_data_languages_results_and_limits(run):
+def test_the_card_has_data_languages_results_and_limitations(run):
     scores = evaluate(run.path, "test").scores
     card = model_card(run)
     for expected in (
@@ -56,10 +56,10 @@ def test_the_card_tells_data_languages_results_and_limits(run):
         assert expected in card
     assert f"| Ghotuo (aaa) | 2 | {100 * scores.languages['aaa'].cer:.1f} |" in card
     assert f"| worst CER: {scores.worst_label(show=language_name)} |" in card
-    assert "Group weights at the end of training: aaa 0." in card
+    assert "Group weights at the end of training: Ghotuo (aaa) 0." in card
 
 
-def test_the_card_tells_nothing_of_where_the_encoder_was(run):
+def test_the_card_hides_the_path_of_the_encoder(run):
     assert str(run.path.parent) not in model_card(run)
 
 

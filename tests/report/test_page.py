@@ -1,4 +1,4 @@
-"""The page is whole, escapes what data say, and tells what it is of."""
+"""The page is complete, escapes text from data, and describes its data."""
 
 import base64
 import hashlib
@@ -113,22 +113,25 @@ def test_figures_are_inline(page):
     assert (
         found.tags.count("svg") == 1 + 4 + 3 + 1
     )  # CER, weights of the runs whose weights change, confusions, lengths
-    assert "All groups have equal weights throughout: Baseline (ERM), seed 0; Baseline (ERM), seed 1." in found.shown
+    assert (
+        "Runs with constant weights, equal for all groups: Baseline (ERM), seed 0; Baseline (ERM), seed 1."
+        in found.shown
+    )
     assert (page / "page.html").stat().st_size < 1_000_000
 
 
-def test_the_page_tells_what_is_measured(page, sweep):
+def test_the_page_describes_its_data(page, sweep):
     scores = read_runs([sweep]).runs[0].scores
     shown = read(page / "page.html").shown
-    assert "6 runs, measured on test" in shown
+    assert "6 runs, evaluated on test" in shown
     assert f"2 languages, 12 utterances, {scores.together.characters.reference} characters" in shown
     assert "0123456789" in shown
     assert "2026-11-01" in shown
-    assert "intervals are only rough: aaa, bbb" in shown
+    assert "have only rough intervals: Barai (bbb), Ghotuo (aaa)" in shown
     assert "Synthetic speech" not in shown
 
 
-def test_tables_are_written_beside_it(page):
+def test_tables_are_written_to_files(page):
     stems = {path.stem for path in (page / "tables").iterdir()}
     assert {"results", "languages", "significance", "seeds", "time", "weights", "details"} <= stems
     assert {path.suffix for path in (page / "tables").iterdir()} == {".md", ".csv", ".tex"}
@@ -160,7 +163,9 @@ def test_one_run_makes_a_page_without_comparisons(tmp_path, sweep):
     found = read(tmp_path / "page.html")
     assert "significance" not in found.ids
     assert "audio" not in found.tags
-    assert "1 run, measured on test" in found.shown
+    assert "1 run, evaluated on test" in found.shown
+    assert "legend" not in found.shown
+    assert "bold" not in found.shown
 
 
 def test_a_page_says_which_runs_are_repetitions_and_which_have_only_empty_hypotheses(tmp_path, dataset, sweep):
@@ -171,16 +176,16 @@ def test_a_page_says_which_runs_are_repetitions_and_which_have_only_empty_hypoth
     write_evaluation(empty, [Prediction(one.id, one.lang, one.text, None, "") for one in result.predictions])
     write_report([*runs, empty.path], tmp_path / "page.html")
     shown = read(tmp_path / "page.html").shown
-    assert "again is not counted. erm-0 has the same configuration and seed, and the same predictions." in shown
-    assert "other is not counted. erm-0 has the same configuration and seed, and other predictions" in shown
-    assert "CTC-DRO: every hypothesis is empty." in shown
-    assert "2 runs, measured on test" in shown
+    assert "again is excluded. erm-0 has the same configuration and seed, and the same predictions." in shown
+    assert "other is excluded. erm-0 has the same configuration and seed, and different predictions" in shown
+    assert "Every hypothesis is empty: CTC-DRO." in shown
+    assert "2 runs, evaluated on test" in shown
 
 
 def test_single_seeds_are_said_to_make_no_t_test(tmp_path, sweep):
     runs = [sweep / "runs" / "erm-0", sweep / "runs" / "ctc-dro-0"]
     write_report(runs, tmp_path / "page.html")
-    assert "There is no t-test over runs" in read(tmp_path / "page.html").shown
+    assert "A t-test over runs requires at least two seeds" in read(tmp_path / "page.html").shown
 
 
 def test_runs_of_other_languages_share_a_page(tmp_path, sweep):
@@ -201,7 +206,7 @@ def check_files(folder):
     assert {path.stem for path in (folder / "figures").iterdir()} <= set(ids)
 
 
-def test_datasets_of_the_same_name_keep_places_and_files_of_their_own(tmp_path):
+def test_datasets_of_the_same_name_have_separate_anchors_and_files(tmp_path):
     runs = []
     for number, languages in enumerate([("aaa", "bbb"), ("aaa", "ccc")]):
         data = write_dataset(tmp_path / str(number) / "data", languages, num_train=2, num_dev=3)
@@ -222,7 +227,7 @@ def test_a_dataset_under_two_profiles_has_two_tables(tmp_path, dataset):
     check_files(tmp_path)
 
 
-def test_methods_of_like_names_keep_files_of_their_own(tmp_path, dataset):
+def test_methods_of_similar_names_have_separate_files(tmp_path, dataset):
     """In names of files, `a_b` and `a-b` are the same."""
     runs = [
         write_run(tmp_path / name, dataset, overrides=[f"model.encoder={name}"]).path
@@ -240,7 +245,7 @@ def test_a_test_set_without_text_does_not_hide_the_worst_utterances_of_another(t
     found = read(tmp_path / "page.html")
     assert "worst" in found.ids
     assert "#worst" in found.addresses
-    utterances = found.shown.partition("The utterances with the highest mean CER over all runs")[2].partition(
+    utterances = found.shown.partition("Utterances with the highest mean CER over all runs")[2].partition(
         "Durations of training"
     )[0]
     assert "tones" in utterances
@@ -252,7 +257,7 @@ def test_synthetic_speech_is_said_to_be(tmp_path):
     made = [replace(one, corpus="synthetic") for one in Manifest.read(data / "train.jsonl")]
     Manifest(made).write(data / "train.jsonl")
     write_report([write_run(tmp_path / "run", data).path], tmp_path / "page.html")
-    assert "Synthetic speech. made is speech from a formant synthesizer" in read(tmp_path / "page.html").shown
+    assert "Synthetic speech. A speech synthesizer generated made." in read(tmp_path / "page.html").shown
 
 
 def test_a_dataset_that_is_gone_leaves_the_rest(tmp_path):
@@ -297,11 +302,11 @@ def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_p
     ("arguments", "told"),
     [
         (["nowhere"], "nowhere does not exist. Create it with 'ctcdro train'"),
-        (["--baseline", "x"], "--baseline (`baseline` in Python) must be one of the runs"),
+        (["--baseline", "x"], "--baseline (`baseline` in Python) must be a run"),
         (["--out", "no/folder/page.html"], "the folder no/folder does not exist"),
     ],
 )
-def test_what_is_wrong_comes_in_a_line(sweep, tmp_path, arguments, told):
+def test_errors_have_one_line(sweep, tmp_path, arguments, told):
     runs = [] if arguments == ["nowhere"] else [str(sweep)]
     done = run_command(*runs, *arguments, cwd=tmp_path)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Run folders become results; what is missing is told with the command that makes it."""
+"""Run folders become results; missing files are reported with the command that creates them."""
 
 import json
 import shlex
@@ -67,14 +67,14 @@ def test_an_unfinished_run_is_rejected_with_the_command_that_resumes_it(run):
 
 
 def test_a_run_without_scores_is_rejected_with_the_command_that_evaluates_it(run):
-    with pytest.raises(ValueError, match=r"scores/dev.json does not exist. Run `ctcdro evaluate .*run --split dev`"):
+    with pytest.raises(ValueError, match=r"scores/dev.json: no such file. Run `ctcdro evaluate .*run --split dev`"):
         read_runs([run.path], "dev")
 
 
 def test_commands_can_be_pasted_whatever_a_folder_is_called(run, tmp_path):
     name = "my run; rm -rf $HOME `x` 'y'"
     run.path.rename(tmp_path / name)
-    with pytest.raises(ValueError, match=r"does not exist\. Run `ctcdro evaluate") as refused:
+    with pytest.raises(ValueError, match=r"no such file\. Run `ctcdro evaluate") as refused:
         read_runs([tmp_path / name], "dev")
     command = str(refused.value).partition("Run `")[2].removesuffix("`.")
     assert shlex.split(command) == ["ctcdro", "evaluate", str(tmp_path / name), "--split", "dev"]
@@ -84,7 +84,7 @@ def test_a_run_json_that_would_fill_the_memory_is_refused_by_name(run):
     run.run.write_text('{"a": [' + "{}," * 20_000_000 + "{}]}")
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match=r"run\.json: larger than 16,777,216 bytes"):
+        with pytest.raises(ValueError, match=r"run\.json: the file is larger than 16,777,216 bytes"):
             read_runs([run.path])
         assert tracemalloc.get_traced_memory()[1] < 100_000_000
     finally:
@@ -103,7 +103,9 @@ def test_scores_of_a_beam_search_are_of_the_same_utterances(run, tmp_path):
 
 def test_a_folder_of_runs_without_scores_is_refused(tmp_path, dataset):
     write_run(tmp_path / "runs" / "a", dataset).scores("test").unlink()
-    with pytest.raises(ValueError, match=r"none of its 1 runs is finished and scored on 'test'. Run `ctcdro eval"):
+    with pytest.raises(
+        ValueError, match=r"none of its 1 runs is finished and scored on 'test'. Score finished runs with `ctcdro eval"
+    ):
         read_runs([tmp_path])
 
 
@@ -112,13 +114,13 @@ def test_figures_are_those_of_the_predictions(run):
     run.predictions("test").write_text("".join(lines[1:]))
     assert read_runs([run.path]).runs[0].scores.together.num_utterances == len(lines) - 1
     run.predictions("test").write_text("".join([*lines, lines[0]]))
-    with pytest.raises(ValueError, match=r"predictions/test.jsonl: `records` must have different ids"):
+    with pytest.raises(ValueError, match=r"predictions/test.jsonl: `records` must have unique ids"):
         read_runs([run.path])
 
 
 def test_damaged_scores_are_refused_by_name(run):
     run.scores("test").write_text("{}")
-    with pytest.raises(ValueError, match=r"scores/test.json: not scores of this package"):
+    with pytest.raises(ValueError, match=r"scores/test.json: not scores written by ctcdro"):
         read_runs([run.path])
 
 

@@ -51,7 +51,7 @@ def test_methods_of_one_objective_are_called_by_what_differs(tmp_path, dataset):
     ]
 
 
-def test_what_an_objective_does_not_use_tells_no_methods_apart(tmp_path, dataset):
+def test_unused_settings_do_not_distinguish_methods(tmp_path, dataset):
     folders = [
         write_run(
             tmp_path / str(seed),
@@ -122,9 +122,7 @@ def test_the_baseline_can_be_a_folder(runs):
 
 
 def test_an_unknown_baseline_is_rejected_with_the_choices(runs):
-    with pytest.raises(
-        ValueError, match=r"`baseline` in Python\) must be one of the runs \(.*erm-0.*\), or .*\(ctc-dro, erm, g"
-    ):
+    with pytest.raises(ValueError, match=r"`baseline` in Python\) must be a run \(.*erm-0.*\) or .*\(ctc-dro, erm, g"):
         make_study(runs, "adam")
 
 

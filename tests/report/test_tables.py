@@ -40,13 +40,13 @@ def texts(table, name):
     return {row[0]: row[place] for row in table.texts()}
 
 
-def test_the_results_are_means_and_deviations_in_per_cent(study):
+def test_the_results_are_means_and_deviations_in_percent(study):
     table = results_table(study)
     found = study.methods[1].over_runs()
     cell = column(table, "worst CER")["CTC-DRO"]
     assert cell.value == pytest.approx(100 * found["worst_cer"].mean)
     assert cell.deviation == pytest.approx(100 * found["worst_cer"].deviation)
-    assert cell.note == "bbb"
+    assert cell.note == "Barai"
     assert texts(table, "step size")["Baseline (ERM)"] == "–"
     assert column(table, "smoothing")["CTC-DRO"].value == "0.1"
     assert column(table, "LID")["Baseline (ERM)"].value == pytest.approx(
@@ -58,8 +58,8 @@ def test_the_best_of_comparable_rows_is_marked_and_the_worst_language(study):
     best = column(results_table(study), "worst CER")
     assert best["CTC-DRO"].is_best
     assert not best["Baseline (ERM)"].is_best
-    assert column(language_tables(study)[0], "bbb")["Baseline (ERM)"].is_worst
-    assert not column(language_tables(study)[0], "aaa")["Baseline (ERM)"].is_worst
+    assert column(language_tables(study)[0], "Barai (bbb)")["Baseline (ERM)"].is_worst
+    assert not column(language_tables(study)[0], "Ghotuo (aaa)")["Baseline (ERM)"].is_worst
 
 
 def test_language_accuracy_is_the_mean_over_languages_under_every_profile(tmp_path):
@@ -79,7 +79,7 @@ def test_means_over_different_seeds_are_marked(study):
     fewer = make_study([run for run in study.runs if run.name != "ctc-dro-1"])
     table = results_table(fewer)
     assert texts(table, "seeds") == {"Baseline (ERM)": "2 (0, 1)", "CTC-DRO": "1 (0)"}
-    assert "Not all methods have the same seeds" in table.caption
+    assert "Methods have different seeds" in table.caption
     table = results_table(study)
     assert set(texts(table, "seeds").values()) == {"2"}
     assert "the same seeds" not in table.caption
@@ -109,8 +109,19 @@ def test_languages_that_share_the_worst_rate_are_all_marked(tmp_path):
     dataset = write_dataset(tmp_path / "tones", num_train=2, num_dev=4)
     run = write_run(tmp_path / "run", dataset, share_wrong=0.0)
     study = make_study(read_runs([run.path]).runs)
-    assert column(results_table(study), "worst CER")["Baseline (ERM)"].note == "aaa, bbb"
-    assert all(column(language_tables(study)[0], name)["Baseline (ERM)"].is_worst for name in ("aaa", "bbb"))
+    assert column(results_table(study), "worst CER")["Baseline (ERM)"].note == "Ghotuo, Barai"
+    assert all(
+        column(language_tables(study)[0], name)["Baseline (ERM)"].is_worst for name in ("Ghotuo (aaa)", "Barai (bbb)")
+    )
+
+
+def test_captions_mention_bold_numbers_only_if_there_are_any(study, tmp_path):
+    dataset = write_dataset(tmp_path / "tones", num_train=2, num_dev=4)
+    tied = [write_run(tmp_path / name, dataset, name, share_wrong=0.0).path for name in ("erm", "ctc-dro")]
+    for runs, is_mentioned in ((study.runs, True), (study.runs[:1], False), (read_runs(tied).runs, False)):
+        selected = make_study(runs)
+        tables = [results_table(selected), *language_tables(selected)]
+        assert ["bold" in table.caption for table in tables] == [is_mentioned] * 2
 
 
 def test_details_hold_every_run_and_language_with_counts(study, intervals):
@@ -118,14 +129,14 @@ def test_details_hold_every_run_and_language_with_counts(study, intervals):
     assert len(table.rows) == 4 * 2
     first = study.runs[0].scores.languages["aaa"]
     assert [cell.value for cell in table.rows[0][1:5]] == [
-        "aaa",
+        "Ghotuo (aaa)",
         first.num_utterances,
         first.characters.reference,
         pytest.approx(100 * first.cer),
     ]
 
 
-def test_runs_tell_date_commit_and_intervals(study, intervals):
+def test_runs_are_shown_with_date_commit_and_intervals(study, intervals):
     row = runs_table(study, intervals).rows[0]
     found = intervals[study.runs[0].name].summary["worst_cer"]
     assert row[1].interval == (100 * found.low, 100 * found.high)
@@ -137,9 +148,9 @@ def test_significance_and_seeds_hold_what_was_compared(study):
     table = significance_table(study, comparisons)
     worst = comparisons[0].differences.summary["worst_cer"]
     first = dict(zip([column.name for column in table.columns], table.rows[0], strict=True))
-    assert (first["measure"].value, first["of the run"].note) == ("worst CER", "bbb")
-    assert first["of the run"].value == pytest.approx(100 * worst.second)
-    assert first["of the baseline"].value == pytest.approx(100 * worst.first)
+    assert (first["measure"].value, first["run rate"].note) == ("worst CER", "Barai")
+    assert first["run rate"].value == pytest.approx(100 * worst.second)
+    assert first["baseline rate"].value == pytest.approx(100 * worst.first)
     assert first["difference"].value == pytest.approx(100 * worst.value)
     assert first["p"].value == worst.p_value
     measures = ["worst CER", "mean CER", "best CER", "LID", "mean CER, over languages"]
@@ -170,11 +181,11 @@ def test_confusions_of_all_runs_are_added_up(study):
 def test_many_languages_are_rows(study, monkeypatch):
     monkeypatch.setattr(results, "MAX_LANGUAGE_COLUMNS", 1)
     [table] = language_tables(study)
-    assert [row[0].value for row in table.rows] == ["aaa", "bbb", "mean CER", "LID ↑"]
+    assert [row[0].value for row in table.rows] == ["Ghotuo (aaa)", "Barai (bbb)", "mean CER", "LID ↑"]
     assert [one.name for one in table.columns[1:]] == ["Baseline (ERM)", "CTC-DRO"]
 
 
-def test_runs_of_a_set_of_the_paper_stand_beside_its_figures(tmp_path):
+def test_runs_on_a_set_of_the_paper_are_shown_next_to_its_results(tmp_path):
     (tmp_path / "set5").mkdir()
     utterances = [
         Utterance("a.wav", 1.0, "ahoj", lang, id=f"{lang}{corpus}{number}", corpus=corpus)
@@ -195,9 +206,9 @@ def test_runs_of_a_set_of_the_paper_stand_beside_its_figures(tmp_path):
         ["CTC-DRO", "the paper"],
     ]
     theirs = [row[1:9] for row in shown if row[1] == "the paper"]
-    assert theirs[0] == ["the paper", "XLS-R", "–", "–", "114.8 (jpn)", "29.9", "89.0", "4.8"]
-    assert theirs[2] == ["the paper", "XLS-R", "0.0001", "0.1", "71.5 (jpn)", "23.8", "91.0", "5.7"]
-    assert "scored under profile paper." in table.caption
+    assert theirs[0] == ["the paper", "XLS-R", "–", "–", "114.8 (Japanese)", "29.9", "89.0", "4.8"]
+    assert theirs[2] == ["the paper", "XLS-R", "0.0001", "0.1", "71.5 (Japanese)", "23.8", "91.0", "5.7"]
+    assert "scoring profile paper." in table.caption
 
 
 def test_names_of_files_have_letters_and_digits_only():
@@ -210,5 +221,5 @@ def test_places_of_the_same_name_are_numbered(texts):
     assert all(one.startswith("data") for one in slugs(texts))
 
 
-def test_other_data_have_nothing_of_the_paper_beside_them(study):
+def test_other_data_are_not_compared_with_the_paper(study):
     assert paper_tables(study) == []

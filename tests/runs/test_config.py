@@ -63,7 +63,7 @@ def test_groups_may_be_a_list_or_text(given):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with configurations, an encoder beside it, and another working directory."""
+    """A folder with configurations, a folder with an encoder, and another working directory."""
     for name in ("configs", "encoders/mine", "elsewhere/mine", "elsewhere/mel-small"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -30,7 +30,7 @@ def test_every_batch_holds_one_group(corpus, batch_duration, exponent, epoch):
 
 
 @given(corpora, st.floats(0.5, 60.0), st.integers(0, 3), st.integers(1, 5))
-def test_with_exponent_one_every_utterance_comes_exactly_once_an_epoch(corpus, batch_duration, epoch, world_size):
+def test_with_exponent_one_every_utterance_occurs_exactly_once_per_epoch(corpus, batch_duration, epoch, world_size):
     durations, groups = corpus
     ranks = [
         LengthMatchedBatchSampler(durations, groups, batch_duration, exponent=1.0, rank=rank, world_size=world_size)
@@ -55,7 +55,7 @@ def test_with_exponent_zero_every_round_holds_every_group_once(corpus, batch_dur
 
 
 @given(corpora, st.floats(0.5, 60.0))
-def test_with_exponent_zero_no_utterance_is_left_out_for_good(corpus, batch_duration):
+def test_with_exponent_zero_every_utterance_occurs_eventually(corpus, batch_duration):
     durations, groups = corpus
     sampler = LengthMatchedBatchSampler(durations, groups, batch_duration)
     seen = set()
@@ -120,8 +120,8 @@ def test_a_small_group_is_repeated_until_it_matches_or_stays_short(caplog):
         repeated = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0)
         short = LengthMatchedBatchSampler(durations, groups, batch_duration=50.0, exponent=1.0)
     assert [record.message for record in caplog.records] == [
-        "Groups with less audio than one batch of 50 s, which are repeated within it: group 0 (12 s).",
-        "Groups with less audio than one batch of 50 s, which stay short: group 0 (12 s).",
+        "Some groups have less audio than one batch of 50 s: group 0 (12 s). Each batch repeats them.",
+        "Some groups have less audio than one batch of 50 s: group 0 (12 s). Their batches are short.",
     ]
     of_group_0 = [sum(durations[number] for number in batch) for batch in repeated if groups[batch[0]] == 0]
     assert of_group_0
@@ -134,8 +134,8 @@ def test_warnings_and_errors_name_the_groups(caplog):
     seconds = [100, 8, 1, 7, 6, 5, 4, 100]
     with caplog.at_level(logging.WARNING):
         LengthMatchedBatchSampler(seconds, range(8), batch_duration=50.0, exponent=1, group_names=names)
-    assert "stay short: cs (1 s), tam (4 s), fra (5 s), eng (6 s), deu (7 s), 1 more." in caplog.records[-1].message
-    with pytest.raises(ValueError, match=r"`groups`: cmn has 0\.001 s of audio, and would be repeated"):
+    assert ": cs (1 s), tam (4 s), fra (5 s), eng (6 s), deu (7 s), 1 more." in caplog.records[-1].message
+    with pytest.raises(ValueError, match=r"`groups`: cmn has only 0\.001 s of audio, and would be repeated"):
         LengthMatchedBatchSampler([50, 0.001], [0, 1], batch_duration=50.0, group_names=["ces", "cmn"])
     with pytest.raises(ValueError, match="`group_names` must have one name for each of the 2 groups; got 3"):
         LengthMatchedBatchSampler([50, 1], [0, 1], group_names=["ces", "cmn", "cs"])
@@ -153,8 +153,8 @@ def test_utterances_longer_than_the_target_are_alone_and_reported(caplog):
     with caplog.at_level(logging.WARNING):
         sampler = LengthMatchedBatchSampler(durations, [0] * 22, batch_duration=50.0, exponent=1.0)
     assert caplog.records[0].message == (
-        "Utterances longer than `batch_duration` (50 s), which form their own batches: 2 of 22; "
-        "the longest, number 20, has 75 s."
+        "2 of 22 utterances are longer than `batch_duration` (50 s) and form their own batches. The longest, "
+        "number 20, has 75 s."
     )
     assert sorted(batch for batch in sampler if len(batch) == 1) == [[20], [21]]
 
@@ -205,22 +205,22 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
             [1, 0, np.nan, np.inf],
             [0] * 4,
             {},
-            r"`durations` must be positive numbers of seconds; utterance 1 has 0 \(3 such in all\)",
+            r"`durations` must be positive numbers of seconds; utterance 1 has 0 \(3 such utterances\)",
         ),
         ([], [], {}, r"`durations` must have one entry per utterance, and at least one; got shape \(0,\)"),
-        ([1.0, 2.0], [0], {}, "`groups` has 1 entries, `durations` 2"),
+        ([1.0, 2.0], [0], {}, "`groups` and `durations` must have the same length; got 1 and 2"),
         ([1.0, 2.0], [0, -1], {}, "`groups` must be numbered from 0; utterance 1 has -1"),
         (
             [1.0, 2.0],
             [0, 10**11],
             {},
-            r"no utterance of group 1 \(numbers go up to 1\d+\); weights would never be updated",
+            r"group 1 has no utterances \(numbers go up to 1\d+\), so weights could never be updated",
         ),
-        ([1.0, 2.0], ["ces", "cmn"], {}, r"`groups` must be integers.*`Manifest.groups\(\)` numbers names"),
+        ([1.0, 2.0], ["ces", "cmn"], {}, r"`groups` must be integers.*`Manifest.groups\(\)` converts names"),
         (["a", "b"], [0, 1], {}, "`durations` must be numbers of seconds; got <U1"),
         ([1.0], [0], {"batch_duration": "50"}, "`batch_duration` must be a positive number of seconds; got '50'"),
         ([1.0], [0], {"exponent": 1.5}, r"`exponent` must be from 0 .* to 1 .*; got 1.5"),
-        ([0.01, 50.0], [0, 1], {}, "group 0 has 0.01 s of audio, and would be repeated over 1,000 times"),
+        ([0.01, 50.0], [0, 1], {}, "group 0 has only 0.01 s of audio, and would be repeated over 1,000 times"),
     ],
 )
 def test_bad_data_is_named(durations, groups, options, message):

@@ -57,7 +57,7 @@ def test_another_seed_gives_other_batches():
 
 
 def test_another_seed_gives_other_pairs():
-    # Two utterances a batch: longest with shortest is the best match, and would be the only one.
+    # With two utterances per batch, the longest with the shortest is the best match, and would always be chosen.
     durations = np.linspace(20.0, 30.0, 500)
     packer = Packer(durations, 50.0)
     first, second = ({frozenset(batch) for batch in packer.pack(np.random.default_rng(seed))} for seed in (1, 2))

@@ -35,7 +35,7 @@ def group_uniform(durations, groups, **options):
 
 SAMPLERS = {
     "equal shares": length_matched,
-    "shares as the audio": partial(length_matched, exponent=1.0),
+    "shares in proportion to audio": partial(length_matched, exponent=1.0),
     "similar length": similar_length,
     "group uniform": group_uniform,
 }
@@ -163,7 +163,7 @@ def test_an_epoch_that_starts_again_is_reported_once(caplog):
     list(loader)
     assert [record.message for record in caplog.records] == [
         "The sampler starts epoch 0 again, with the same batches. Call `set_epoch(epoch)` before each epoch. "
-        "To repeat an epoch on purpose, call `set_epoch(0)` first."
+        "To repeat an epoch intentionally, call `set_epoch(0)` first."
     ]
 
 
@@ -191,27 +191,27 @@ def test_a_state_of_other_data_or_options_is_refused(make):
     durations, groups = small_corpus()
     saved = make(durations, groups).state_dict()
     fewer = make(durations[:-1], groups[:-1])
-    with pytest.raises(ValueError, match=r"data was .* \(60 utterances\), here it is .* \(59 utterances\)"):
+    with pytest.raises(ValueError, match=r"data: .* \(60 utterances\) → .* \(59 utterances\)"):
         fewer.load_state_dict(saved)
-    with pytest.raises(ValueError, match="seed was 0, here it is 7"):
+    with pytest.raises(ValueError, match="seed: 0 → 7"):
         make(durations, groups, seed=7).load_state_dict(saved)
 
 
 def test_a_state_of_other_groups_exponent_or_sampler_is_refused():
     durations, groups = small_corpus()
     saved = length_matched(durations, groups).state_dict()
-    with pytest.raises(ValueError, match=r"data was .*, here it is"):
+    with pytest.raises(ValueError, match=r"data: .* → "):
         length_matched(durations, groups[::-1].copy()).load_state_dict(saved)
-    with pytest.raises(ValueError, match=r"exponent was 0\.0, here it is 0\.5"):
+    with pytest.raises(ValueError, match=r"exponent: 0\.0 → 0\.5"):
         length_matched(durations, groups, exponent=0.5).load_state_dict(saved)
-    with pytest.raises(ValueError, match="sampler was LengthMatchedBatchSampler, here it is SimilarLengthBatchSampler"):
+    with pytest.raises(ValueError, match="sampler: LengthMatchedBatchSampler → SimilarLengthBatchSampler"):
         similar_length(durations, groups).load_state_dict(saved)
 
 
 def test_what_is_no_state_is_refused():
     saved = any_sampler(*small_corpus()).state_dict()
     for state in ({}, saved | {"position": -3}, saved | {"position": "5"}, saved | {"epoch": None}):
-        with pytest.raises(ValueError, match="`state` must come from a sampler"):
+        with pytest.raises(ValueError, match=r"`state` must be the `state_dict\(\)` of a sampler"):
             any_sampler(*small_corpus()).load_state_dict(state)
 
 

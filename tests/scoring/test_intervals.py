@@ -60,7 +60,7 @@ def test_intervals_are_those_of_a_studentized_bootstrap():
     assert [found.low, found.high] == pytest.approx(list(rate - t * error), abs=0.06 * width)
 
 
-# Percentiles of a bootstrap contain it in 25 % of the cases with six equally bad languages, and in 91 % with one.
+# Percentiles of a bootstrap contain it in 25% of the cases with six equally bad languages, and in 91% with one.
 @pytest.mark.parametrize("rates", [[0.6, 0.3, 0.3], [0.4, 0.4, 0.2], [0.3] * 6, [0.36, 0.34, 0.32, 0.3]], ids=str)
 @pytest.mark.parametrize("num_utterances", [20, 100])
 def test_the_interval_of_the_worst_language_contains_the_highest_true_rate(rates, num_utterances):
@@ -89,7 +89,7 @@ def test_language_accuracy_of_100_percent_is_not_certain():
     records = [Prediction(str(n), "ces", "ahoj", "ces", "ahoj") for n in range(20)]
     found = confidence_intervals(count(records)).languages["ces"]["lid"]
     assert (found.value, found.high) == (1.0, 1.0)
-    assert 0.7 < found.low < 0.9  # 20 of 20 are no surprise at 86 %
+    assert 0.7 < found.low < 0.9  # 20 of 20 are no surprise at 86%
 
 
 @pytest.mark.parametrize("profile", ["plain", "ml-superb2", "paper"])

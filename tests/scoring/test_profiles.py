@@ -96,9 +96,9 @@ def test_ml_superb2_averages_utterances_without_punctuation_and_some_without_spa
 def test_paper_counts_the_space_behind_the_language_token_and_rounds():
     scores = score(
         [
-            utterance(1, "ces", "ab c", "ab d", "ces"),  # ␣AB␣C: 1 of 5, 20.0 %
-            utterance(2, "ces", "ab", "b", "ces"),  # ␣AB, ␣B: 1 of 3, 33.3 %
-            utterance(3, "ces", "ab", "ab", None),  # ␣AB, AB: 1 of 3, 33.3 %
+            utterance(1, "ces", "ab c", "ab d", "ces"),  # ␣AB␣C: 1 of 5, 20.0%
+            utterance(2, "ces", "ab", "b", "ces"),  # ␣AB, ␣B: 1 of 3, 33.3%
+            utterance(3, "ces", "ab", "ab", None),  # ␣AB, AB: 1 of 3, 33.3%
             utterance(4, "ces", "abcdefg", "abcdefg [deu]", None),  # names a language: 0 of 8
         ],
         "paper",
@@ -109,7 +109,7 @@ def test_paper_counts_the_space_behind_the_language_token_and_rounds():
 
 
 def test_paper_rounds_halves_upwards():
-    # ␣ and 15 characters: 5 of 16 are 31.25 %.
+    # ␣ and 15 characters: 5 of 16 are 31.25%.
     assert score([utterance(1, "ces", "a" * 15, "a" * 10, "ces")], "paper").together.cer == pytest.approx(0.313)
 
 

@@ -69,7 +69,7 @@ def test_hypotheses_of_predictions_and_of_nemo_are_distinguished_from_references
     assert {(one.lang, one.text) for one in read_references(path)} == {("ces", "ahoj")}
 
 
-def test_references_may_have_one_language_for_all_that_tell_none(tmp_path):
+def test_references_without_a_language_may_get_one_for_all(tmp_path):
     (tmp_path / "text").write_text("a1 ahoj\na2 [deu] hallo\n")
     assert [one.lang for one in read_references(tmp_path / "text", lang="ces")] == ["ces", "deu"]
     with pytest.raises(ValueError, match=r"text:1: the reference has no language"):

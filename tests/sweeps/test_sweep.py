@@ -71,7 +71,7 @@ def story(tmp_path_factory):
     return SimpleNamespace(**locals())
 
 
-def test_a_run_that_fails_is_named_with_its_log_and_the_others_go_on(story):
+def test_a_run_that_fails_is_named_with_its_log_and_the_others_continue(story):
     assert story.broken.exit_code == 1
     assert f"{NAMES[1]} failed:" in story.broken.stderr
     assert "seed: 99 → 0" in story.broken.stderr
@@ -114,12 +114,12 @@ def test_the_table_has_the_test_scores(story):
         assert row["seconds"] > 0
         shown = [f"{100 * row['worst_cer']:.1f}", *language_name(row["worst_language"]).split()]
         assert " ".join(shown) in " ".join(story.whole.stdout.split())
-    assert any(row["worst_cer"] < 1 for row in rows), "the runs have learnt something"
+    assert any(row["worst_cer"] < 1 for row in rows), "the runs have learned something"
     assert "Baseline (ERM)" in story.whole.stdout
     assert f"Table: {story.folder / 'sweep' / 'table.json'}" in story.whole.stdout
 
 
-def test_a_sweep_of_another_configuration_is_not_gone_on_with(story):
+def test_a_sweep_of_another_configuration_is_not_resumed(story):
     config = read_sweep(story.folder / "sweep-of.yaml", ["run.training.num_batches=140"])
     with pytest.raises(ValueError, match=r"run\.training\.num_batches: 70 → 140"):
         sweep(config, story.folder / "sweep")
@@ -199,7 +199,7 @@ def test_a_setting_is_selected_even_if_it_is_worse_than_the_baseline():
 def test_scores_without_text_are_reported_with_their_file(tmp_path):
     run = RunFolder(tmp_path)
     write_json(run.scores("dev"), score([Prediction("a", "aaa", "", "aaa", "")]).to_record())
-    with pytest.raises(ValueError, match=r"dev\.json: no language has text to score"):
+    with pytest.raises(ValueError, match=r"dev\.json: no utterance has a reference text"):
         read_row(run, SweepSetting(objective="erm"), 0, "dev")
 
 

@@ -80,7 +80,7 @@ def test_settings_may_be_listed():
     assert [setting.name for setting in config.grid()] == ["ctc-dro-unsmoothed-0.0001", "erm"]
 
 
-def test_names_tell_settings_apart():
+def test_settings_have_different_names():
     near = (SweepSetting(objective="group-dro", step_size=size) for size in (1e-3, 1.0000001e-3, 1e-5, 1e-6))
     assert len({setting.name for setting in near}) == 4
 

@@ -63,13 +63,13 @@ def replace(path, old, new):
         lambda folder: replace(folder / "values.json", '"epoch": 2', '"epoch": 3'),
     ],
 )
-def test_a_damaged_one_is_passed_over_for_the_one_before(tmp_path, damage, caplog):
+def test_a_damaged_checkpoint_is_skipped_for_the_previous_one(tmp_path, damage, caplog):
     save_checkpoint(tmp_path, checkpoint(1))
     save_checkpoint(tmp_path, checkpoint(2))
     damage(tmp_path / "000000002")
     with caplog.at_level(logging.WARNING):
         assert load_checkpoint(tmp_path).step == 1
-    assert re.search("Skipping checkpoint .*000000002, which is damaged", caplog.text)
+    assert re.search("Checkpoint .*000000002 is damaged .*Falling back to the previous one", caplog.text)
     save_checkpoint(tmp_path, checkpoint(2))
     assert load_checkpoint(tmp_path).step == 2
 
@@ -110,7 +110,7 @@ def test_a_run_that_goes_back_keeps_its_new_checkpoints(tmp_path):
     assert load_checkpoint(tmp_path).step == 500
 
 
-def test_a_full_disk_is_told_of_and_leaves_those_that_are_there(tmp_path):
+def test_a_full_disk_is_reported_and_leaves_existing_checkpoints(tmp_path):
     save_checkpoint(tmp_path, checkpoint(1))
     program = """
 import resource, sys, torch

@@ -1,4 +1,4 @@
-"""Training on a small dataset, stopped and killed and gone on with."""
+"""Training on a small dataset: stopped, killed and resumed."""
 
 import json
 import math
@@ -119,14 +119,14 @@ def interrupted(one, folder, step=5):
         train(one, folder, callback=fail)
 
 
-def test_a_run_of_another_configuration_is_not_gone_on_with(dataset, tmp_path):
+def test_a_run_of_another_configuration_is_not_resumed(dataset, tmp_path):
     interrupted(config(dataset), tmp_path)
     with pytest.raises(ValueError, match=r"seed: 0 → 1"):
         train(config(dataset, "seed=1"), tmp_path)
 
 
 def test_a_mistake_at_the_first_start_can_be_corrected(dataset, tmp_path, uninterrupted):
-    with pytest.raises(ValueError, match=r"nowhere/train\.jsonl not found\. Create the dataset"):
+    with pytest.raises(ValueError, match=r"nowhere/train\.jsonl: no such file\. Create the dataset"):
         train(config("nowhere"), tmp_path / "run")
     interrupted(config(dataset, "seed=1"), tmp_path / "run", step=1)
     train(config(dataset), tmp_path / "run")
@@ -171,7 +171,7 @@ def test_missing_audio_stops_a_run_before_its_first_step(tmp_path, split):
     train(config(data, "data.on_bad_audio=skip", "training.num_batches=8"), tmp_path / "skipping")
 
 
-def test_what_cannot_be_read_is_left_out_and_told_of(tmp_path):
+def test_unreadable_audio_is_skipped_and_reported(tmp_path):
     data = write_dataset(tmp_path / "data", num_train=8)
     for path in sorted(data.glob("aaa-train-*.wav"))[:7]:
         path.write_bytes(b"RIFF")
@@ -197,7 +197,7 @@ def test_the_learning_rate_rises_in_warmup_and_then_falls_to_zero():
     assert factors == pytest.approx([0.5, 1.0, 1.0, 0.5, 0.0])
 
 
-def test_the_learning_rate_that_is_told_is_that_of_the_step(dataset, tmp_path):
+def test_the_logged_learning_rate_is_that_of_the_step(dataset, tmp_path):
     one = config(dataset, "optimizer.lr_schedule=linear", "optimizer.learning_rate=1.2e-3")
     run = train(one, tmp_path / "run")
     told = [record["learning_rate"] for record in read_log(run.log) if "learning_rate" in record]
@@ -223,7 +223,7 @@ def test_a_signal_to_all_processes_spares_the_workers_that_the_step_needs(datase
 
 
 @pytest.mark.parametrize("step", [1, 3, 4, 5, 8, 11])
-def test_a_run_that_fails_goes_on_to_the_same_bytes(dataset, tmp_path, uninterrupted, step):
+def test_a_run_that_fails_resumes_to_the_same_bytes(dataset, tmp_path, uninterrupted, step):
     def fail(record):
         if record["step"] == step:
             raise InterruptedRunError
@@ -344,7 +344,7 @@ def test_every_sampler_trains_and_resumes(dataset, tmp_path, sampler):
 
 def test_a_gradient_that_is_not_finite_stops_the_run_and_names_the_step(dataset, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.nn.utils, "get_total_norm", lambda *_: torch.tensor(float("nan")))
-    with pytest.raises(FloatingPointError, match="Step 1: the norm of the gradient is"):
+    with pytest.raises(FloatingPointError, match="Step 1: the gradient norm is"):
         train(config(dataset), tmp_path / "run")
 
 
@@ -370,7 +370,7 @@ def test_a_model_of_an_earlier_configuration_is_never_the_result(dataset, tmp_pa
     train(config(dataset, "training.num_batches=8"), tmp_path / "earlier")
     run = set_up_run(config(dataset), RunFolder(tmp_path / "run"))
     shutil.copytree(tmp_path / "earlier" / "model", run.folder.best)
-    with pytest.raises(ValueError, match="the loss on the development set was never finite"):
+    with pytest.raises(ValueError, match="the development loss was never finite"):
         publish_best_model(run)
     assert not run.folder.model.exists()
 

@@ -1,4 +1,4 @@
-"""Every objective learns two minutes of each language by heart; minutes, so not among the tests of every day."""
+"""Every objective can overfit two minutes of each language. Takes minutes: `make test-slow`."""
 
 import shutil
 from dataclasses import replace
@@ -32,7 +32,7 @@ def dataset(tmp_path_factory):
     ],
     ids=lambda objective: objective["name"],
 )
-def test_two_minutes_of_each_language_are_learnt_by_heart(dataset, tmp_path, objective):
+def test_the_model_overfits_two_minutes_of_each_language(dataset, tmp_path, objective):
     values = {
         "dataset": str(dataset),
         "model": {"encoder": "mel-small", "head": "linear"},

@@ -189,5 +189,5 @@ def test_three_processes_resume_exactly(make_config, tmp_path):
 def test_another_number_of_processes_is_refused(make_config, of_two_processes, tmp_path):
     config, folder = of_two_processes
     shutil.copytree(folder / "run", tmp_path / "run", ignore=shutil.ignore_patterns("model"))
-    with pytest.raises(ValueError, match=r"number of processes was 2, now it is 1\. Use the same number"):
+    with pytest.raises(ValueError, match=r"number of processes changed \(2 → 1\)\. Use the same number"):
         train(config, tmp_path / "run")

@@ -69,7 +69,7 @@ class TrainingProgress:
 
     def _print_validation(self, record: dict[str, Any]) -> None:
         best = ", best so far" if record["is_best"] else ""
-        worst = f"worst {language_name(record['worst_language'])} {format_percent(record['worst_cer'])} % CER"
+        worst = f"worst {language_name(record['worst_language'])} {format_percent(record['worst_cer'])}% CER"
         line = f"validation {record['validation']}: dev loss {record['dev_loss']:.2f}, {worst}{best}"
         self._bar.console.print(line, highlight=False, markup=False)
 

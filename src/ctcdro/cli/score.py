@@ -145,7 +145,7 @@ def _print(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparis
         print_scores(system.scores, system.intervals)
         results.print()
     for comparison in comparisons:
-        heading = f"{comparison.name} minus {systems[0].name}, in points, with 95 % confidence intervals"
+        heading = f"{comparison.name} minus {systems[0].name}, in points, with 95% confidence intervals"
         results.print(heading, soft_wrap=True)
         results.print(comparison_table(comparison.differences).to_rich())
         if test := comparison.over_languages:
@@ -164,7 +164,7 @@ def print_scores(scores: Scores, intervals: Uncertainty[Interval]) -> None:
     from .console import results
 
     results.print(scores_table(scores, intervals).to_rich())
-    confidence = f"{100 * intervals.confidence:g} %"
+    confidence = f"{100 * intervals.confidence:g}%"
     results.print(f"In percent, with {confidence} confidence intervals of the CER. Scoring: {scores.profile}")
     if scores.is_empty:
         results.print("Every hypothesis is empty: the model may predict only blanks.")

@@ -1,7 +1,7 @@
 """SpecAugment: time warping, time masks and frequency masks, in training only.
 
 The settings are those of the paper's experiments: a warp of up to 5 frames, 2 frequency masks of up to 27 features, 10
-time masks of up to 5 % of the utterance each. Two details differ from the authors' code. The width of a time mask
+time masks of up to 5% of the utterance each. Two details differ from the authors' code. The width of a time mask
 depends on its utterance, not on the longest in the batch, so padding has no effect. The warp interpolates linearly.
 
 Random numbers come from torch's CPU generator, so masks are the same on every device, and `torch.get_rng_state()` is

@@ -1,1 +1,1 @@
-"""Run folders in, a page out: comparisons, tables, figures, the worst utterances, and the model card."""
+"""Reports about runs: comparisons, tables, figures, worst utterances, the HTML page, and the model card."""

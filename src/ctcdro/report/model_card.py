@@ -9,6 +9,7 @@ from ..objectives.methods import METHODS
 from ..runs.config import Config, read_config
 from ..runs.folder import RunFolder, read_about
 from ..scoring.scores import read_scores
+from ..speech.language_names import language_name
 from ..speech.vocabulary import Vocabulary
 from .read_runs import read_weights
 from .table import Column, Table, escape_markdown
@@ -16,21 +17,22 @@ from .tables.scores import scores_table
 
 LIMITATIONS = """## Limitations
 
-Results hold for the data above, and say little about other speakers, microphones and topics. The output has the
-normalized form of the training texts. Speech in a language that is not listed is recognized as one that is.
+The results apply to the data above. Accuracy may differ for other speakers, microphones and topics. The output is
+normalized like the training texts. Speech in any other language is recognized as one of the listed languages.
 """
 
 
 def model_card(folder: RunFolder) -> str:
-    """The card of the model of a finished run, as Markdown with the header of the Hugging Face Hub."""
+    """The model card of a finished run: Markdown with the metadata header of the Hugging Face Hub."""
     config = read_config(folder.config)
     vocabulary = Vocabulary.load(folder.vocabulary)
-    languages = [escape_markdown(language) for language in vocabulary.languages]
+    languages = [escape_markdown(language_name(language)) for language in vocabulary.languages]
+    token = escape_markdown(f"[{vocabulary.languages[0]}]")
     parts = [
         _header(vocabulary),
         f"# Speech recognition in {len(languages)} languages\n",
-        f"Languages: {', '.join(languages)}. The output is a language token, such as \\[{languages[0]}\\], followed by "
-        f"characters. The vocabulary has {len(vocabulary)} labels.\n",
+        f"Languages: {', '.join(languages)}. The output is a language token, such as {token}, followed by characters. "
+        f"The vocabulary has {len(vocabulary)} labels.\n",
         "## Training\n",
         _training_table(config, folder).to_markdown(),
         _results(folder),
@@ -71,20 +73,20 @@ def _training_table(config: Config, folder: RunFolder) -> Table:
 
 
 def _encoder(encoder: str) -> str:
-    """The name on the hub, or the name of a folder without its path, which is private."""
+    """The name on the Hub, or the name of a folder without its path, which is private."""
     path = Path(encoder)
     return path.resolve().name if path.is_absolute() or path.is_dir() or encoder.startswith((".", "~")) else encoder
 
 
 def _results(folder: RunFolder) -> str:
     if not folder.scores("test").exists():
-        return "## Results\n\nNone: the model was not evaluated on test data.\n"
+        return "## Results\n\nThe model has not been evaluated on test data.\n"
     scores = read_scores(folder.scores("test"))
-    heading = f"## Results\n\nRates on the test data in percent, under the scoring profile `{scores.profile}`.\n"
+    heading = f"## Results\n\nRates on the test data in percent, with scoring profile `{scores.profile}`.\n"
     return f"{heading}\n{scores_table(scores).to_markdown()}"
 
 
 def _weights(folder: RunFolder) -> str:
     groups = read_weights(folder).groups
-    shown = ", ".join(f"{escape_markdown(name)} {weights[-1]:.3f}" for name, weights in groups.items())
+    shown = ", ".join(f"{escape_markdown(language_name(name))} {weights[-1]:.3f}" for name, weights in groups.items())
     return f"Group weights at the end of training: {shown}.\n" if groups else ""

@@ -1,7 +1,7 @@
-"""Run folders -> one HTML file that opens without a network, and its figures and tables for a paper.
+"""Writes an HTML report about runs, and its figures and tables for a paper.
 
-Guarantees: the page needs no other file; all text from data is escaped, and the page's security policy allows only its
-own script; the same runs give the same page.
+Guarantees: the page is one file and needs no network; all text from data is escaped, and the page's security policy
+allows only its own script; the same runs give the same page.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..runtime.progress import Track, untracked
 from ..scoring.formatting import format_percent
 from ..scoring.intervals import confidence_intervals
 from ..scoring.scores import FEW_UTTERANCES
+from ..speech.language_names import language_name
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
 from .figures import ReportFigure, cer_figure, confusion_figure, lengths_figure, weights_figure, write_figures
@@ -46,20 +47,20 @@ def write_report(
     audio: bool = True,
     track: Track = untracked,
 ) -> None:
-    """Writes the page about runs.
+    """Writes an HTML report about runs.
 
     Args:
-        runs: folders of finished runs, or folders with `runs/`, such as that of a sweep.
-        split: name of the scores to show.
-        baseline: the run, by its name or folder, or the objective to compare others with; by default `erm`, or the
-            first method if no run has it.
+        runs: folders of finished runs, or folders that contain `runs/`, such as that of a sweep.
+        split: the split whose scores are shown.
+        baseline: the run (by name or folder) or objective to compare the others with; by default `erm`, or the first
+            method if no run uses it.
         figures: folder for the figures as PNG and PDF.
         tables: folder for the tables as Markdown, CSV and LaTeX.
         num_worst: number of worst utterances to show per test set.
         audio: whether to include their audio.
 
     Raises:
-        ValueError: naming the folder and the command to run, if a run is not finished or not scored.
+        ValueError: if a run is not finished or not scored. The message names the folder and the command to run.
     """
     loaded = read_runs(runs, split)
     study = make_study(loaded.runs, baseline)
@@ -69,7 +70,7 @@ def write_report(
     content = _content(study, intervals)
     loader = PackageLoader("ctcdro.report")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {"source_hash": _source_hash, "percent": format_percent}
+    environment.filters |= {"source_hash": _source_hash, "percent": format_percent, "language": language_name}
     page = environment.get_template("page.html.jinja").render(
         **content, worst=worst_utterances(study, num_worst, audio), num_skipped=loaded.num_skipped, version=__version__
     )
@@ -82,7 +83,7 @@ def write_report(
 
 
 def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
-    """The variables of the template, except for the worst utterances."""
+    """The variables of the template, except the worst utterances."""
     comparisons = compare_runs(study)
     by_seed = compare_seeds(study)
     datasets = {run.dataset.path: run.dataset for run in study.runs}.values()
@@ -91,7 +92,7 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "study": study,
         "split": study.runs[0].split,
         "synthetic": [dataset.name for dataset in datasets if dataset.is_synthetic],
-        "few": sorted({language for run in study.runs for language in run.scores.small_languages}),
+        "few": sorted({language_name(code) for run in study.runs for code in run.scores.small_languages}),
         "few_utterances": FEW_UTTERANCES,
         "empty": [study.label(run) for run in study.runs if run.scores.is_empty],
         "results": results_table(study),
@@ -121,7 +122,7 @@ def _cer_figures(study: Study, intervals: Intervals) -> list[ReportFigure]:
 
 
 def _weights_figures(study: Study) -> list[ReportFigure]:
-    """A figure for each run whose weights change."""
+    """One figure for each run whose weights change."""
     runs = [run for run in study.runs if run.weights.steps and not run.weights.is_constant]
     highest = max((max(weights) for run in runs for weights in run.weights.groups.values()), default=1.0)
     names = slugs(map(study.label, runs))
@@ -137,10 +138,10 @@ def _confusions(study: Study) -> Iterator[tuple[ReportFigure, Table]]:
 
 
 def _lengths(study: Study) -> Iterator[tuple[ReportFigure, Table]]:
-    """Durations of the training utterances, for each dataset that still exists."""
+    """Durations of the training utterances of each dataset that still exists."""
     datasets = {run.dataset.path: run.dataset for run in study.runs if run.dataset.durations}.values()
     for dataset, slug in zip(datasets, slugs(dataset.name for dataset in datasets), strict=True):
-        caption = f"Training utterances of {dataset.name}: mean ± standard deviation of seconds and characters."
+        caption = f"Training utterances of {dataset.name}: mean ± standard deviation of duration and text length."
         table = statistics_table({"train": dataset.statistics}, f"lengths-{slug}", caption)
         yield lengths_figure(dataset.durations, table.name, dataset.name), table
 
@@ -153,5 +154,5 @@ def _parts(content: dict[str, Any], kind: type) -> Iterator[Any]:
 
 
 def _source_hash(script: str) -> str:
-    """The hash by which a Content-Security-Policy allows a script."""
+    """The hash that allows a script in a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,8 +1,8 @@
-"""Results that the paper reports on its sets, in percent, for comparison with runs.
+"""The paper's results on its language sets, in percent, for comparison with runs.
 
-CER per language, their mean, and language accuracy, on the test data of ML-SUPERB 2.0; one seed each. The authors'
-scoring is our profile `paper`. Step size and smoothing are those that the paper selects on development data. The
-numbers are in paper_results.txt, in this folder.
+CER per language, their mean, and language accuracy on the test data of ML-SUPERB 2.0, with one seed. The authors'
+scoring corresponds to the scoring profile `paper`. Step size and smoothing are those that the paper selected on
+development data. The numbers are in paper_results.txt, in this folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PaperResult:
 
 
 def paper_results(set_name: str, encoder: str | None = None) -> list[PaperResult]:
-    """The rows of a set: those of the encoder if the paper has it, otherwise all."""
+    """The rows of a set: those of the encoder if the paper uses it, otherwise all."""
     _, header, *lines = _read_sets()[set_name]
     languages = header.split()[:-2]
     rows = []
@@ -47,7 +47,7 @@ def paper_results(set_name: str, encoder: str | None = None) -> list[PaperResult
 
 
 def paper_tables_of(set_name: str) -> str:
-    """Labels of the tables in the paper's source that have the results of a set."""
+    """Labels, in the paper's source, of the tables with the results of a set."""
     return _read_sets()[set_name][0].partition(": ")[2]
 
 
@@ -58,8 +58,8 @@ def _read_sets() -> dict[str, list[str]]:
 
 
 def find_set(pairs: Iterable[tuple[str, str | None]]) -> str | None:
-    """The paper's set that has exactly these languages and corpora."""
-    # The paper has one name for both folders of Googlei18n.
+    """The paper's set with exactly these languages and corpora."""
+    # The paper uses one name for both folders of Googlei18n.
     merged = {
         (language, "googlei18n" if corpus and corpus.startswith("googlei18n") else corpus) for language, corpus in pairs
     }

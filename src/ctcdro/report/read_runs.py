@@ -1,8 +1,8 @@
-"""Run folders -> one `RunResult` per run, with everything that the page shows.
+"""Reads run folders: one `RunResult` per run, with everything that the page shows.
 
-Guarantees: figures are those of the predictions in the folder, under the profile of its scores. A run that is not
-finished, or not scored on the split, is rejected with the command that completes it. If a dataset has been moved, the
-report omits utterance durations, audio and the comparison with the paper.
+Guarantees: figures are computed from the predictions in the folder, under the scoring profile of its scores. A run that
+is not finished, or not scored on the split, is rejected with the command that completes it. If a dataset has been
+moved, the report omits utterance durations, audio and the comparison with the paper.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .paper_results import MODELS, find_set
 
 @dataclass(frozen=True)
 class Dataset:
-    """The parts of a dataset that a page shows; all empty if the folder does not exist."""
+    """The parts of a dataset that the page shows; empty if the folder does not exist."""
 
     path: Path
     is_synthetic: bool = False
@@ -38,9 +38,9 @@ class Dataset:
     """Seconds of the training utterances, by language."""
     statistics: dict[str, Statistics] = field(default_factory=dict)
     utterances: dict[str, Utterance] = field(default_factory=dict)
-    """Utterances of the split, by the ids in predictions."""
+    """Utterances of the split, by their ids in the predictions."""
     set_name: str | None = None
-    """The paper's set, if it is one."""
+    """The language set of the paper, if it is one."""
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class WeightHistory:
 
 @dataclass(frozen=True)
 class TrainingSpeed:
-    """Duration and throughput of training, as far as the log has them."""
+    """Duration and throughput of training, if the log contains them."""
 
     num_steps: int | None
     seconds: float | None
@@ -74,7 +74,7 @@ class RunResult:
     """A finished run and its results on a split."""
 
     name: str
-    """Name of the folder, or more of its path if names are equal."""
+    """Name of the folder, with as much of its path as needed to be unique."""
     path: Path
     config: Config
     about: dict[str, Any]
@@ -92,7 +92,7 @@ class RunResult:
 
     @cached_property
     def test_data(self) -> int:
-        """Equal for runs that can be compared: those with the same utterances, references and profile."""
+        """Equal for runs that can be compared: those with the same utterances, references and scoring profile."""
         references = tuple((record.id, record.lang, record.text) for record in self.predictions)
         return hash((self.counts.profile, references))
 
@@ -104,14 +104,14 @@ class RunResult:
 
 @dataclass(frozen=True)
 class LoadedRuns:
-    """Runs, and the number of runs that were skipped because they are not finished or not scored."""
+    """Runs, and the number of runs that are not finished or not scored."""
 
     runs: list[RunResult]
     num_skipped: int = 0
 
 
 def read_runs(paths: Iterable[PathLike], split: str = "test") -> LoadedRuns:
-    """Reads runs, and the scored runs of folders with `runs/`."""
+    """Reads runs, and the scored runs in folders that contain `runs/`."""
     folders: dict[Path, Path] = {}
     num_skipped = 0
     for path in map(Path, paths):
@@ -132,24 +132,24 @@ def read_runs(paths: Iterable[PathLike], split: str = "test") -> LoadedRuns:
 
 
 def _find_runs(path: Path, split: str) -> tuple[list[Path], int]:
-    """The run in a folder, or the scored runs below its runs/ and the number of other runs there."""
+    """The run in a folder, or the scored runs in its subfolder runs/ and the number of other runs there."""
     if (path / "config.yaml").is_file():
         return [path], 0
     candidates = sorted(config.parent for config in (path / "runs").glob("*/config.yaml"))
     if not candidates:
-        raise ValueError(f"{path}: found neither config.yaml nor runs/ with runs; expected a folder of `ctcdro train`.")
+        raise ValueError(f"{path}: not the folder of a run or a sweep: found neither config.yaml nor runs/ with runs.")
     folders = map(RunFolder, candidates)
     scored = [folder.path for folder in folders if folder.is_finished and folder.scores(split).is_file()]
     if not scored:
         raise ValueError(
-            f"{path}: none of its {len(candidates)} runs is finished and scored on {split!r}. Run "
+            f"{path}: none of its {len(candidates)} runs is finished and scored on {split!r}. Score finished runs with "
             f"`{_evaluate_command(candidates[0], split)}`."
         )
     return scored, len(candidates) - len(scored)
 
 
 def _names(folders: Iterable[Path]) -> list[str]:
-    """The shortest ends of absolute paths that differ from each other."""
+    """The shortest unique suffixes of absolute paths."""
     parts = [folder.parts for folder in folders]
     lengths = range(1, max(map(len, parts)) + 1)
     candidates = (["/".join(path[-length:]) for path in parts] for length in lengths)
@@ -163,7 +163,7 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
         raise ValueError(f"{path}: the run is not finished. Resume it with `{command}`.")
     for needed in (folder.scores(split), folder.predictions(split)):
         if not needed.is_file():
-            raise ValueError(f"{needed} does not exist. Run `{_evaluate_command(path, split)}`.")
+            raise ValueError(f"{needed}: no such file. Run `{_evaluate_command(path, split)}`.")
     predictions = read_predictions(folder.predictions(split))
     profile = read_scores(folder.scores(split)).profile
     try:
@@ -227,7 +227,7 @@ def read_dataset(path: PathLike, split: str) -> Dataset:
         is_synthetic=any(utterance.corpus == "synthetic" for utterance in (*train, *tested)),
         durations=dict(sorted(durations.items())),
         statistics=statistics_by_language(train),
-        # Decoding uses the index of an utterance without an id.
+        # For utterances without an id, decoding uses the index.
         utterances={utterance.id or str(index): utterance for index, utterance in enumerate(tested)},
         set_name=find_set((utterance.lang, utterance.corpus) for utterance in train),
     )

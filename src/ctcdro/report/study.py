@@ -1,6 +1,6 @@
-"""Runs grouped by method, with names and baselines of the methods.
+"""Groups runs by method, and chooses names and baselines of the methods.
 
-Runs whose configurations differ only in the seed belong to one method; among several with the same seed, the first
+Runs whose configurations differ only in the seed belong to one method; among several with the same seed, only the first
 counts. A method is compared with the most similar baseline on the same test data.
 """
 
@@ -24,7 +24,7 @@ from ..scoring.scores import NO_LANGUAGE
 from ..scoring.seeds import RunMean, mean_over_runs, over_runs
 from .read_runs import RunResult
 
-# Settings of how a run is executed, which do not change its results.
+# Settings that do not change the results of a run.
 _WITHOUT_EFFECT = (
     "seed",
     "data.num_workers",
@@ -40,18 +40,18 @@ class ConfusionMatrix:
     spoken: list[str]
     recognized: list[str]
     counts: Integers
-    """(spoken, recognized) numbers of utterances."""
+    """(spoken, recognized) number of utterances."""
 
 
 @dataclass(frozen=True)
 class MethodRuns:
-    """Runs that differ only in their seed, and the name of the method."""
+    """A method: runs that differ only in their seed."""
 
     name: str
     runs: list[RunResult]
     """One per seed."""
     repeated: list[RunResult] = field(default_factory=list)
-    """Further runs of the same seeds, which do not count."""
+    """Further runs with the same seeds, which do not count."""
 
     @property
     def first(self) -> RunResult:
@@ -82,7 +82,7 @@ class MethodRuns:
         return {name: mean for name, mean in means.items() if mean is not None}
 
     def confusion(self) -> ConfusionMatrix:
-        """Adds up the confusions of all runs; the last column is for hypotheses without a language."""
+        """The sum of the confusions of all runs. The last column is for hypotheses without a language."""
         total: dict[str, Counter[str]] = {}
         for run in self.runs:
             for spoken, recognized in run.scores.confusion.items():
@@ -112,7 +112,7 @@ class Study:
         return [(run, method.by_seed()[run.config.seed]) for method in self.methods for run in method.repeated]
 
     def has_unequal_seeds(self, method: MethodRuns) -> bool:
-        """Whether another method of the same test data has other seeds."""
+        """Whether another method on the same test data has other seeds."""
         data = method.first.test_data
         return any(other.seeds != method.seeds for other in self.methods if other.first.test_data == data)
 
@@ -129,11 +129,11 @@ class Study:
 
 
 def make_study(runs: Sequence[RunResult], baseline: str | None = None) -> Study:
-    """Groups runs by method, and selects the baseline of each: `baseline` is a run, its folder, or an objective."""
+    """Groups runs by method, and selects baselines. `baseline` is the name or folder of a run, or an objective."""
     grouped: dict[str, list[RunResult]] = {}
     for run in runs:
         grouped.setdefault(json.dumps([_settings(run), run.test_data], sort_keys=True), []).append(run)
-    # Data and encoders in the given order, as in the paper's tables, then objectives.
+    # Sorted by data and encoders, in the given order, then by objective.
     data = [run.test_data for run in runs]
     encoders = [run.config.model.encoder for run in runs]
     groups = sorted(
@@ -155,7 +155,7 @@ def _count_seeds_once(name: str, runs: Sequence[RunResult]) -> MethodRuns:
 
 
 def flat_config(run: RunResult) -> dict[str, Any]:
-    """The configuration of a run by keys, such as `objective.step_size`; settings that have no effect are None."""
+    """The configuration of a run by key, such as `objective.step_size`; settings without effect are None."""
     values = dict(by_key(run.config.model_dump(mode="json")))
     tuned = {name for method in METHODS.values() for name in method.tuned}  # others have their defaults if unused
     values |= {f"objective.{name}": None for name in tuned - run.config.objective.settings.keys()}
@@ -165,7 +165,7 @@ def flat_config(run: RunResult) -> dict[str, Any]:
 
 
 def differing_settings(runs: Sequence[RunResult]) -> list[str]:
-    """The keys of `flat_config` in which runs differ."""
+    """The keys of `flat_config` whose values differ between runs."""
     configs = list(map(flat_config, runs))
     keys = dict.fromkeys(key for config in configs for key in config)
     return [key for key in keys if any(config.get(key) != configs[0].get(key) for config in configs)]
@@ -176,7 +176,7 @@ def _settings(run: RunResult) -> dict[str, Any]:
 
 
 def _method_names(groups: Sequence[Sequence[RunResult]]) -> list[str]:
-    """Titles of objectives, with the settings that distinguish methods of the same objective."""
+    """Titles of objectives, with the settings that distinguish methods with the same objective."""
     first = [group[0] for group in groups]
     names = {run.name: METHODS[run.config.objective.name].title for run in first}
     for objective in METHODS:
@@ -234,14 +234,14 @@ def _select_baselines(methods: Sequence[MethodRuns], wanted: str | None) -> list
     if not selected:
         names = ", ".join(run.name for method in methods for run in method.runs)
         raise ValueError(
-            f"--baseline (`baseline` in Python) must be one of the runs ({names}), or the objective of one of them "
+            f"--baseline (`baseline` in Python) must be a run ({names}) or the objective of a run "
             f"({', '.join(sorted({method.objective for method in methods}))}); got {wanted!r}."
         )
     return selected
 
 
 def slugs(texts: Iterable[str]) -> list[str]:
-    """Names for files and anchors, numbered if they would be equal."""
+    """Unique names for files and anchors; duplicates are numbered."""
     unique: dict[str, None] = {}
     for text in texts:
         plain = "-".join("".join(letter if letter.isalnum() else " " for letter in text.lower()).split())

@@ -1,8 +1,8 @@
 """One table type for the terminal, the page, the model card and files.
 
-A column carries its name, the function that computes its cell, and the format of its numbers. A cell holds a text, or a
-number with an optional deviation over runs, interval and note. `Table` renders itself for a terminal, as Markdown,
-LaTeX and CSV; the template of the page renders it as HTML. Texts from data are escaped in each of these.
+A column has a name, a function that computes its cells, and a number format. A cell contains a text, or a number with
+an optional deviation over runs, interval and note. `Table` renders itself for a terminal and as Markdown, LaTeX and
+CSV; the template of the page renders it as HTML. All of them escape texts from data.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LATEX = {
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
+    """Escapes text so that Markdown shows it unchanged, on one line."""
     text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{character}" if character in "\\|*_`[]" else character for character in text)
 
@@ -52,9 +52,9 @@ class Cell:
     interval: tuple[float, float] | None = None
     note: str = ""
     is_best: bool = False
-    """Best of its column, in bold as in the paper."""
+    """Best number of its column, shown in bold."""
     is_worst: bool = False
-    """Worst language of its row, underlined as in the paper."""
+    """Worst language of its row, underlined."""
 
 
 def percent(
@@ -78,7 +78,7 @@ def interval_cell(interval: Interval | None, note: str = "") -> Cell:
 
 @dataclass(frozen=True)
 class Column(Generic[Item]):
-    """A column: its name, the cell of each item, and how its numbers are formatted."""
+    """A column: its name, the cell of each item, and the number format."""
 
     name: str
     cell: Callable[[Item], Cell | str | float | None]
@@ -86,7 +86,7 @@ class Column(Generic[Item]):
     decimals: int = 1
     signed: bool = False
     least: float | None = None
-    """Numbers below it are shown as `< least`."""
+    """Smaller numbers are shown as `< least`."""
 
     @property
     def title(self) -> str:
@@ -96,7 +96,7 @@ class Column(Generic[Item]):
         return " ".join(filter(None, [self.main(cell), self.extras(cell)]))
 
     def main(self, cell: Cell) -> str:
-        """The value with its deviation."""
+        """The value and its deviation."""
         if cell.value is None or isinstance(cell.value, str):
             return NO_VALUE if cell.value is None else cell.value
         if self.least is not None and cell.value < self.least:
@@ -119,10 +119,10 @@ def p_value_column(name: str, cell: Callable[[Item], Cell | float | None]) -> Co
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under columns; the first column names the rows."""
+    """Rows of cells. The first column names the rows."""
 
     name: str
-    """Name of its file, and its anchor on the page."""
+    """Used for file names and as the anchor on the page."""
     caption: str
     columns: Sequence[Column[Any]]
     rows: list[list[Cell]]
@@ -140,7 +140,7 @@ class Table:
         summary: Iterable[Item] = (),
         comparable: Callable[[Item], Any] | None = None,
     ) -> Table:
-        """One row per item; the best number of each column is marked among items with an equal key `comparable`."""
+        """Creates one row per item. Marks the best number of each column among items with the same `comparable` key."""
         summary = list(summary)
         items = [*items, *summary]
         computed = ([column.cell(item) for column in columns] for item in items)
@@ -158,7 +158,7 @@ class Table:
         return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
 
     def to_rich(self) -> rich.table.Table:
-        """For a terminal: numbers are aligned, with intervals and notes in a column to their right; texts may wrap."""
+        """A table for the terminal: numbers are aligned, intervals and notes have their own column, texts may wrap."""
         import rich.table
         from rich.text import Text
 
@@ -179,7 +179,7 @@ class Table:
         return table
 
     def to_markdown(self) -> str:
-        """With best numbers in bold and worst languages underlined."""
+        """Markdown, with best numbers in bold and worst languages underlined."""
         titles = [escape_markdown(column.title) for column in self.columns]
         rows = [titles, *self._marked(escape_markdown, "**{}**", "<u>{}</u>")]
         lines = [f"| {' | '.join(row)} |" for row in rows]
@@ -189,7 +189,7 @@ class Table:
         return "\n".join([*lines, "", *caption])
 
     def to_latex(self) -> str:
-        """For papers, with the package booktabs: best numbers in bold, worst languages underlined."""
+        """LaTeX for the package booktabs, with best numbers in bold and worst languages underlined."""
         alignment = "".join("r" if self.is_number(index) else "l" for index in range(len(self.columns)))
         lines = [
             r"\begin{table}",
@@ -214,7 +214,7 @@ class Table:
             yield marked
 
     def to_csv(self) -> str:
-        """With six digits, and separate columns for deviations, limits of intervals and notes."""
+        """CSV with six digits, and separate columns for deviations, limits of intervals and notes."""
         columns = []
         for index, column in enumerate(self.columns):
             cells = [row[index] for row in self.rows]

@@ -1,7 +1,7 @@
-"""The utterances that are recognized worst: references and hypotheses, aligned, and the audio.
+"""The utterances with the highest CER: aligned references and hypotheses, and audio clips.
 
-Alignments are those of the normalized texts, letter by letter, with combining marks joined to their letters. Clips are
-small MP3 files, which all browsers play, embedded in the page.
+Normalized texts are aligned letter by letter, with combining marks attached to their letters. Clips are embedded MP3
+files, which all browsers play.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .read_runs import RunResult
 from .study import Study
 
 MOST_SECONDS = 20.0
-"""Limit of a clip; longer ones are cut."""
+"""Maximum length of a clip; longer ones are cut."""
 
 
 Alignment = list[tuple[str, str, str]]
-"""Kinds (equal, replace, delete or insert), parts of the reference, and parts of the hypothesis in their place."""
+"""Kind (equal, replace, delete or insert), part of the reference, and the matching part of the hypothesis."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class WorstUtterance:
     language: str
     text: str
     cer: float
-    """The mean over all runs."""
+    """Mean over all runs."""
     hypotheses: list[Hypothesis]
     audio: str
     """A data URL; empty without audio."""
@@ -53,9 +53,9 @@ class WorstUtterance:
 
 
 def worst_utterances(study: Study, num_worst: int = 5, with_audio: bool = True) -> list[list[WorstUtterance]]:
-    """For each test set the utterances with the highest mean CER over all its runs, with one run of each method.
+    """The utterances of each test set with the highest mean CER over all runs, with one hypothesis per method.
 
-    Only the longer half of each language counts: one wrong letter of two says little.
+    Only the longer half of each language is considered: one wrong letter in a text of two means little.
     """
     groups = []
     for methods in study.test_sets:
@@ -89,7 +89,7 @@ def _hypothesis(index: int, run: RunResult, label: str) -> Hypothesis:
 
 
 def align(reference: str, hypothesis: str) -> Alignment:
-    """Aligns two texts with the fewest edits: equal parts word by word, the others letter by letter."""
+    """Aligns two texts with the fewest edits. Equal parts are split into words, other parts into letters."""
     from rapidfuzz.distance import Levenshtein
 
     first, second = letters(reference), letters(hypothesis)
@@ -97,7 +97,7 @@ def align(reference: str, hypothesis: str) -> Alignment:
     for step in Levenshtein.opcodes(first, second):
         before, after = first[step.src_start : step.src_end], second[step.dest_start : step.dest_end]
         if step.tag == "equal":
-            words = re.findall(r"[^ ]* |[^ ]+", "".join(before))  # each with its space, so that lines can break
+            words = re.findall(r"[^ ]* |[^ ]+", "".join(before))  # words with their spaces, so that lines can break
             aligned += [(step.tag, word, word) for word in words]
         else:
             aligned += [(step.tag, *pair) for pair in zip_longest(before, after, fillvalue="")]
@@ -124,7 +124,8 @@ def _audio_of(utterance_id: str, runs: Sequence[RunResult]) -> tuple[str, str]:
         return "", "The audio is not available: the dataset has been moved or changed."
     try:
         is_cut = utterance.duration > MOST_SECONDS
-        return make_clip(utterance), f"The beginning of {utterance.duration:.0f} s." if is_cut else ""
+        note = f"The clip is the beginning of {utterance.duration:.0f} s of audio." if is_cut else ""
+        return make_clip(utterance), note
     except AudioError as error:
         return "", f"The audio cannot be read: {error}"
 

@@ -29,7 +29,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
     def problems(self) -> Iterator[str]:
-        """Combinations that do not work, as "key: what is wrong and what to do", with keys relative to the section."""
+        """Invalid combinations, in the form "key: what is wrong and what to do", with keys relative to the section."""
         return iter(())
 
     @model_validator(mode="after")

@@ -1,8 +1,8 @@
-"""Durations and groups in, batches out: lists of indices, one group each, close to one total duration.
+"""Batch samplers: from durations and groups to batches of one group with equal total durations.
 
 samplers          the batch samplers
 base              epochs, ranks, and a state to resume from
-packing           all utterances of a group -> batches
-streaming         cuts that arrive one by one -> batches, by `subset_sum`
-batch_arrays    batches as two arrays, and how well they match
+packing           batches from all utterances of a group
+streaming         batches from a stream of cuts, with `subset_sum`
+batch_arrays      batches as two arrays, and statistics of their durations
 """

@@ -1,7 +1,7 @@
 """The base of all batch samplers: epochs, ranks, and a state to resume from.
 
-A sampler plans each epoch by a pure function of (data, options, epoch). Ranks take the batches of the plan in turns and
-get equally many. The state is (epoch, position), so resuming costs nothing.
+The plan of an epoch is a pure function of (data, options, epoch). Ranks take turns with its batches, and all get the
+same number. The state is (epoch, position), so resuming costs nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 
 
 class PlannedBatchSampler(Sampler[list[int]], ABC):
-    """A batch sampler that walks through a plan of each epoch.
+    """A batch sampler that follows a plan for each epoch.
 
     Args:
         data: arrays that the plan depends on. A state that was saved with other data is rejected.
-        options: settings that the plan depends on, likewise; one of them is `seed`.
+        options: settings that the plan depends on, including `seed`. A state with other settings is rejected.
         rank, world_size: by default those of `torch.distributed`.
     """
 
@@ -48,7 +48,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         self._rank_and_world_size = ranks
         self._start = self._num_taken = 0
         self._resume_at: int | None = None
-        self._has_finished = False  # the epoch, since it was set
+        self._has_finished = False  # whether the current epoch is complete
         self._has_warned = False
 
     @property
@@ -58,14 +58,14 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
 
     @abstractmethod
     def plan(self, epoch: int) -> PackedBatches:
-        """All batches of an epoch, in order, for all ranks together."""
+        """All batches of an epoch, in order, for all ranks."""
 
     @property
     def rank_and_world_size(self) -> tuple[int, int]:
         return self._rank_and_world_size or rank_and_world_size()
 
     def __len__(self) -> int:
-        """Batches in a whole epoch on this rank, also when iteration resumes in the middle of one."""
+        """Batches in a complete epoch on this rank, even if iteration resumes in the middle of one."""
         rank, world_size = self.rank_and_world_size
         return len(shard(self.num_batches, rank, world_size))
 
@@ -74,7 +74,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             self._has_warned = True
             logger.warning(
                 f"The sampler starts epoch {self.epoch} again, with the same batches. Call `set_epoch(epoch)` before "
-                f"each epoch. To repeat an epoch on purpose, call `set_epoch({self.epoch})` first."
+                f"each epoch. To repeat an epoch intentionally, call `set_epoch({self.epoch})` first."
             )
         rank, world_size = self.rank_and_world_size
         plan = self.plan(self.epoch)
@@ -83,13 +83,13 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         numbers = shard(len(plan), rank, world_size, self._start)
         for number in numbers:
             self._num_taken += 1
-            self._has_finished = number == numbers[-1]  # a loop that counts its batches never requests one more
+            self._has_finished = number == numbers[-1]  # before the yield: a loop that counts batches stops there
             yield plan[number % len(plan)]
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the next iteration, as for `torch.utils.data.DistributedSampler`.
+        """Sets the epoch of the next iteration, as in `torch.utils.data.DistributedSampler`.
 
-        Setting the current epoch keeps the position of a loaded state, so a loop may call this before every epoch.
+        Setting the current epoch keeps the position of a loaded state, so a loop can call this before every epoch.
         """
         if not is_whole_number(epoch) or epoch < 0:
             raise ValueError(f"`epoch` must be a non-negative integer; got {epoch!r}.")
@@ -99,10 +99,10 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             self._start, self._num_taken, self._resume_at = 0, 0, None
 
     def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
-        """The state for `load_state_dict`, which may use another number of ranks.
+        """The state for `load_state_dict`, also with another number of ranks.
 
-        A `DataLoader` with worker processes requests batches ahead of time. With one, pass `num_taken`, the number of
-        batches that the loop has finished since it began to iterate.
+        A `DataLoader` with workers requests batches ahead of time. With workers, pass `num_taken`, the number of
+        batches that the loop has finished since it started to iterate.
         """
         position = self._resume_at
         if position is None:
@@ -114,7 +114,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         """Resumes from `state`: the next iteration yields the rest of its epoch. Other data or options are rejected."""
         numbers = [state.get(name, -1) for name in ("epoch", "position")]
         if "settings" not in state or not all(is_whole_number(number) and number >= 0 for number in numbers):
-            raise ValueError(f"`state` must come from a sampler's `state_dict()`; got {state}.")
+            raise ValueError(f"`state` must be the `state_dict()` of a sampler; got {state}.")
         check_same_settings(self._settings, state["settings"], "data")
         self.epoch, self._resume_at = map(int, numbers)
         self._has_finished = False
@@ -129,23 +129,24 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
 
 
 def check_same_settings(here: dict[str, Any], saved: dict[str, Any], data: str) -> None:
-    """Rejects a state if the settings that its batches depend on have changed; `data` names what batches consist of."""
+    """Rejects a state if the settings that batches depend on have changed. `data` is the word for the data."""
     differing = [
-        f"{name} was {saved.get(name)}, here it is {here.get(name)}"
+        f"{name}: {saved.get(name)} → {here.get(name)}"
         for name in sorted(here | saved)
         if here.get(name) != saved.get(name)
     ]
     if differing:
         raise ValueError(
-            f"Cannot resume from this sampler state, since batches would differ: {'; '.join(differing)}. Use the "
-            f"{data} and options of the run that saved it."
+            f"Cannot resume from this sampler state, because the data or options changed ({'; '.join(differing)}). Use "
+            f"the {data} and options of the run that saved it."
         )
 
 
 def shard(num_batches: int, rank: int, world_size: int, start: int = 0) -> range:
-    """Batches of one rank from `start` on: every `world_size`-th. The last turn is filled by continuing past the end.
+    """Numbers of the batches of one rank, from `start` on: every `world_size`-th.
 
-    A number past the end stands for the one `num_batches` below it, so that all ranks get equally many batches.
+    The last turn may continue past the end, so that all ranks get the same number of batches. A number past the end
+    stands for the one `num_batches` below it.
     """
     num_turns = -(-max(0, num_batches - start) // world_size)
     return range(start + rank, start + rank + num_turns * world_size, world_size)

@@ -1,4 +1,4 @@
-"""Batches of utterance numbers in two arrays, and how well they keep to a total duration."""
+"""Batches of utterance numbers in two arrays, and how close their durations are to a target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PackedBatches:
-    """Batches of utterance numbers, end to end in one array: millions of lists would fill the memory."""
+    """Batches of utterance numbers, concatenated in one array: millions of lists would exhaust the memory."""
 
     indices: Indices
     offsets: Indices
@@ -49,20 +49,20 @@ class PackedBatches:
         )
 
     def totals(self, durations: Durations) -> Durations:
-        """(number of batches,) seconds of speech in each batch."""
+        """(number of batches,) seconds of speech per batch."""
         return np.add.reduceat(durations[self.indices], self.offsets[:-1])
 
 
 @dataclass(frozen=True)
 class Matching:
-    """How well batches keep to their target."""
+    """How close the durations of batches are to their target."""
 
     num_batches: int
     share_within: float
-    """Share of the batches whose total is within 2 % of the target."""
+    """Fraction of batches whose total is within 2% of the target."""
     total_std: Seconds
     padding: float
-    """Seconds in a padded batch divided by seconds of speech in it, over all batches."""
+    """Seconds including padding divided by seconds of speech, over all batches."""
 
     @classmethod
     def of(cls, batches: PackedBatches, durations: Durations, batch_duration: Seconds) -> Matching:

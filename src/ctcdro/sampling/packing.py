@@ -1,17 +1,17 @@
-"""Packing: the utterances of one group into batches of one total duration.
+"""Packs the utterances of one group into batches of equal total duration.
 
-Every utterance is in exactly one batch. Totals lie near the target, and the utterances of a batch have similar lengths.
-The same durations and the same generator give the same batches; another generator gives others, but equally many. The
-cost is that of a few sorts, O(n log n).
+Every utterance is in exactly one batch. Totals are close to the target, and the utterances of a batch have similar
+lengths. The same durations and the same generator give the same batches; another generator gives other batches, but the
+same number. The cost is that of a few sorts, O(n log n).
 
-k utterances fill a batch exactly when their mean is target / k. So the utterances, sorted from long to short, are cut
-into *bands*, each with the mean target / k for some k. Each band is split into *shells*: the longest utterances and
-those that make up for them, so that long utterances share batches and cost less padding. A shell of k * m utterances is
-*dealt* into m batches like k rows of cards. A row holds utterances of nearly one length and gives one to each batch,
-the longest to the batch that is emptiest without it.
+k utterances fill a batch exactly if their mean is target / k. So the utterances, sorted from long to short, are cut
+into *bands*, each with the mean target / k for some k. Each band is split into *shells*: the longest utterances
+together with short ones that compensate for them, so that long utterances share batches and padding is small. A shell
+of k * m utterances is *dealt* into m batches like k rows of cards. The utterances of a row have nearly the same length.
+Each batch gets one, and the emptiest batch gets the longest.
 
-Bands need durations that vary about their middle. Where they do not (most utterances of one length, or a few long ones
-among many short), best fit is closer to the target and takes their place.
+Bands require durations that vary around their mean. If they do not (most utterances have one length, or there are a few
+long ones among many short), best fit is closer to the target and replaces them.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ import numpy as np
 
 from .batch_arrays import Durations, Indices, PackedBatches, Seconds, running_total
 
-# A band has at least this many batches: utterances dealt to a single batch have nothing to change places with.
+# A band has at least this many batches: with a single batch, there is nothing to exchange.
 MIN_BAND = 2
 
-# Shells save padding where a batch has few utterances. Of many and so short ones, lengths differ little within a band.
+# Shells save padding if batches have few utterances. If they have many, lengths differ little within a band.
 MAX_SHELLED_SIZE = 8
 NUM_SHELLS = 4
 MIN_SHELL = 8  # batches, so that there is something to deal
 
-# Rows dealt by the totals of the batches; any others stay as shuffled. More of them would change nothing but the time.
+# Rows to deal by the totals of the batches; the others stay shuffled. More rows would only take more time.
 MAX_ROWS_MATCHED = 8
 
-# Which batch is the emptiest is judged by totals blurred by this share of the target. Without it a shell with two
-# utterances per batch has one answer only, longest with shortest, and every epoch would see the same pairs.
+# Noise on the totals that decide which batch is the emptiest, as a fraction of the target. Without noise, a shell with
+# two utterances per batch always pairs the longest with the shortest, and every epoch would have the same pairs.
 BLUR = 0.004
 
-# Where bands bring totals this near to the target on average, as a share of it, nothing else is tried.
+# If bands bring totals this close to the target on average, as a fraction of it, best fit is not tried.
 BANDS_SUFFICE = 0.006
 BEST_FIT_SAMPLE = 4096
-SLOT_BLUR = 0.01  # which utterances are similar enough to change places among the slots of best fit
+SLOT_BLUR = 0.01  # relative noise on lengths, so that similar utterances swap slots of best fit
 
 
 class Packer:
-    """Packs utterances into batches whose durations sum to nearly `batch_duration`, different ones at each call.
+    """Packs utterances into batches whose durations sum to nearly `batch_duration`, differently at each call.
 
-    The number of batches is the one with totals nearest to the target. An utterance longer than the target forms its
-    own batch.
+    The number of batches is the one whose totals are closest to the target. An utterance longer than the target forms
+    its own batch.
     """
 
     def __init__(self, durations: Durations, batch_duration: Seconds) -> None:
@@ -83,7 +83,7 @@ class Packer:
         return len(self._oversize) + rest
 
     def pack(self, rng: np.random.Generator) -> PackedBatches:
-        """Batches of the numbers 0 to n - 1, each in one of them; the batches in random order."""
+        """Batches, in random order, that contain each of the numbers 0 to n - 1 once."""
         packed = [PackedBatches(self._oversize, np.arange(len(self._oversize) + 1))]
         if self._slots is None:
             for places, num_batches in self._shells:
@@ -97,14 +97,14 @@ class Packer:
 
 
 def best_fit_slots(longest_first: Durations, batch_duration: Seconds) -> PackedBatches:
-    """Batches of places in the order of lengths, by best fit: each, longest first, where the least room is left.
+    """Batches of positions in the order of lengths, by best fit: longest first, into the fullest batch with room.
 
-    Of many utterances, every n-th is packed, and its neighbors take the same slots of further batches, so that the cost
-    stays bounded. Utterances of similar length change places among the slots from pass to pass.
+    To bound the cost for many utterances, only every n-th is packed, and its neighbors take the same slots of further
+    batches. Utterances of similar length swap slots from pass to pass.
     """
     step = -(-len(longest_first) // BEST_FIT_SAMPLE)
     batches: list[list[int]] = []
-    rooms: list[tuple[float, int]] = []  # of the batches so far, the smallest first
+    rooms: list[tuple[float, int]] = []  # room left in each batch, and its number; smallest first
     for slot, duration in enumerate(longest_first[::step].tolist()):
         place = bisect_left(rooms, (duration, 0))
         if place == len(rooms):
@@ -127,15 +127,15 @@ def best_fit_slots(longest_first: Durations, batch_duration: Seconds) -> PackedB
 def bands(longest_first: Durations, batch_duration: Seconds) -> Iterator[tuple[int, int, int]]:
     """Cuts utterances into bands, and yields (start, stop, number of batches) of each.
 
-    The first utterances of a band are longer than target / k, those after them shorter, and it ends where the two
-    balance. What is left when no such end comes is the last band, whose batches may differ in size.
+    A band starts with utterances longer than target / k, continues with shorter ones, and ends where the two balance.
+    The last band takes all remaining utterances; its batches may differ in size.
     """
     start, end = 0, len(longest_first)
     sums = running_total(longest_first)
     num_left = round(sums[end] / batch_duration)
     size = 1
     while num_left >= 2 * MIN_BAND:
-        # What the bands before took too much or too little of is spread over the batches still to fill.
+        # The surplus or deficit of earlier bands is spread over the remaining batches.
         target = (sums[end] - sums[start]) / num_left
         size = max(size, int(np.ceil(target / longest_first[start])))
         surplus = sums[start::size] - sums[start]
@@ -146,7 +146,7 @@ def bands(longest_first: Durations, batch_duration: Seconds) -> Iterator[tuple[i
         if surplus[num_batches - 1] < -surplus[num_batches]:
             num_batches -= 1
         if num_batches < MIN_BAND:
-            size += 1  # more and so shorter utterances per batch make the band longer
+            size += 1  # more, and therefore shorter, utterances per batch make the band longer
             continue
         if num_left - num_batches < MIN_BAND or start + num_batches * size >= end:
             break
@@ -157,10 +157,10 @@ def bands(longest_first: Durations, batch_duration: Seconds) -> Iterator[tuple[i
 
 
 def shells(longest_first: Durations, num_batches: int) -> Iterator[tuple[Indices, int]]:
-    """Splits a band into shells, and yields (places in the band, number of batches) of each.
+    """Splits a band into shells, and yields (positions in the band, number of batches) of each.
 
-    A shell has the longest utterances left, two or more per batch, and those that make its mean that of the band. One
-    batch of 20, 20 and 10 seconds needs less padding than two of 20, 15 and 15.
+    A shell has the longest remaining utterances, two or more per batch, and shorter ones that bring its mean to that of
+    the band. For example, one batch of 20, 20 and 10 seconds needs less padding than two of 20, 15 and 15.
     """
     left = np.arange(len(longest_first))
     size, uneven = divmod(len(longest_first), num_batches)
@@ -171,7 +171,7 @@ def shells(longest_first: Durations, num_batches: int) -> Iterator[tuple[Indices
         for num_long in range(size - 1, 1, -1):
             long, short = num_long * per_shell, (size - num_long) * per_shell
             missing = target - sums[long]
-            windows = sums[long + short :] - sums[long : len(sums) - short]  # sums of `short` in a row, falling
+            windows = sums[long + short :] - sums[long : len(sums) - short]  # sums of `short` in a row, descending
             if windows[-1] <= missing:
                 break
         else:
@@ -185,10 +185,10 @@ def shells(longest_first: Durations, num_batches: int) -> Iterator[tuple[Indices
 
 
 def best_number(longest_first: Durations, num_batches: int, batch_duration: Seconds) -> int:
-    """The number of batches that keeps totals nearest to the target, for the last band.
+    """The number of batches for the last band whose totals are closest to the target.
 
-    `num_batches` is right on average, but with utterances of nine tenths of the target it would give every ninth batch
-    two of them. Batches of one size, the next smaller or the next larger, may then be nearer.
+    `num_batches` is right on average, but if all utterances have nine tenths of the target, it would put two of them
+    into every ninth batch. Batches of one size, the next smaller or the next larger, may then be closer.
     """
     size = len(longest_first) // num_batches
     choices = sorted({num_batches, len(longest_first) // size, max(1, len(longest_first) // (size + 1))})
@@ -205,7 +205,7 @@ def deal(
 ) -> tuple[PackedBatches, Durations]:
     """Deals utterances into batches like rows of cards; returns the batches and their totals."""
     num_rows = -(-len(longest_first) // num_batches)
-    rows = np.zeros((num_rows, num_batches))  # the last row may have fewer utterances than there are batches
+    rows = np.zeros((num_rows, num_batches))  # the last row may have fewer utterances than batches
     rows.flat[: len(longest_first)] = longest_first
     in_order = np.arange(num_batches)
     places = rng.permuted(np.tile(in_order, (num_rows, 1)), axis=1)

@@ -1,6 +1,7 @@
-"""Batch samplers: which utterances form each batch, and in which order the batches come.
+"""Batch samplers: the composition and order of batches.
 
-`base` has the guarantees of all samplers. A sampler shards itself: stop your toolkit from sharding it again.
+`base` describes the guarantees of all samplers. A sampler already returns the batches of its rank: make sure that your
+toolkit does not shard it again.
 """
 
 from __future__ import annotations
@@ -21,43 +22,42 @@ logger = logging.getLogger(__name__)
 
 Numbers: TypeAlias = npt.ArrayLike | Sequence[float]
 
-# The audio of a small group may make no whole number of batches: 1.4 of them are one too long or two too short. Where
-# totals would be off by more than this, and utterances need not come exactly once, several copies are packed at a time.
+# The audio of a small group may not divide into batches: 1.4 batches of audio make one that is too long or two that are
+# too short. If totals would be off by more than this fraction, and utterances may repeat, several copies are packed.
 TOLERANCE = 0.05
 MAX_COPIES = 50
 
-MAX_REPEATS = 1000  # a group that would be repeated more often in one batch is a mistake, most likely of units
-MAX_NAMED = 5  # groups that a warning names; of more, only the number is reported
+MAX_REPEATS = 1000  # more repetitions of a group in one batch indicate a mistake, most likely in the units
+MAX_NAMED = 5  # groups to list in a warning; of further groups, only the number is reported
 
 _ASK_UNITS = " Are durations and `batch_duration` both in seconds?"
 
 
 class LengthMatchedBatchSampler(PlannedBatchSampler):
-    """Batches of one group each, whose total durations all lie near `batch_duration` (section 3.1 of the paper).
+    """Batches of one group each, with total durations close to `batch_duration` (section 3.1 of the paper).
 
-    Each group has an endless stream of passes over its utterances, packed differently in every pass, and an epoch is
-    the next stretch of all streams. Groups take turns: with `exponent=0` every round of as many batches as there are
-    groups has each group once, in random order, so that CTC-DRO can update its weights every round. With other shares,
-    the batches of a group are spread evenly. The authors' sampler packs once for all epochs, first-fit decreasing, and
-    does not order groups.
+    Each group has an endless stream of passes over its utterances, packed differently in every pass. An epoch is the
+    next part of all streams. Groups take turns: with `exponent=0`, every round of `num_groups` batches contains each
+    group once, in random order, so that CTC-DRO can update its weights every round. With other exponents, the batches
+    of a group are spread evenly. The authors' sampler packs once for all epochs, by first-fit decreasing, and does not
+    order groups.
 
-    Args:
-        durations: (n,) seconds of each utterance.
-        groups: (n,) group number of each utterance, from 0 to the number of groups - 1, none of them empty.
-        batch_duration: seconds of speech in a batch, summed over its utterances.
-        exponent: exponent of a group's share of the batches. 0 gives every group the same share; 1 gives shares in
-            proportion to the audio, and every utterance comes exactly once per epoch; between them lies the usual
-            temperature sampling.
-        rank, world_size: by default those of `torch.distributed`.
-        group_names: the name of each group, in the order of their numbers, for warnings and errors.
-
-    An epoch has as many batches as one pass over all the audio needs, rounded to equal shares. An utterance longer than
+    An epoch has as many batches as one pass over all audio needs, rounded to equal shares. An utterance longer than
     `batch_duration` forms its own batch. A group with less audio than one batch is repeated, or stays short with
     `exponent=1`. Both are logged as warnings.
 
+    Args:
+        durations: (n,) seconds per utterance.
+        groups: (n,) group number of each utterance, from 0 to `num_groups` - 1, without gaps.
+        batch_duration: seconds of speech per batch, summed over its utterances.
+        exponent: sampling exponent. 0 gives every group the same share of the batches. 1 gives shares in proportion to
+            the audio, and every utterance occurs exactly once per epoch. Values in between are temperature sampling.
+        rank, world_size: by default those of `torch.distributed`.
+        group_names: group names, ordered by group number, for warnings and errors.
+
     Example:
         >>> sampler = LengthMatchedBatchSampler([4, 6, 5, 5, 2, 3, 3, 2], [0, 0, 0, 0, 1, 1, 1, 1], batch_duration=10)
-        >>> [sorted(batch) for batch in sampler]  # group 1 fills one batch only, and is visited twice
+        >>> [sorted(batch) for batch in sampler]  # group 1 fills only one batch, which occurs twice
         [[4, 5, 6, 7], [0, 1], [4, 5, 6, 7], [2, 3]]
     """
 
@@ -77,13 +77,15 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         num_groups = self.groups.max() + 1
         if group_names is not None and len(group_names) != num_groups:
             raise ValueError(
-                f"`group_names` must have one name for each of the {num_groups:,} groups; got {len(group_names):,}."
+                f"`group_names` must have one name for each of {num_groups:,} groups; got {len(group_names):,}."
             )
         self.group_names = None if group_names is None else list(group_names)
         if not (is_number(batch_duration) and 0 < batch_duration < np.inf):
             raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
         if not (is_number(exponent) and 0 <= exponent <= 1):
-            raise ValueError(f"`exponent` must be from 0 (equal shares) to 1 (shares as the audio); got {exponent!r}.")
+            raise ValueError(
+                f"`exponent` must be from 0 (equal shares) to 1 (shares in proportion to audio); got {exponent!r}."
+            )
         options = {"batch_duration": float(batch_duration), "exponent": float(exponent), "seed": seed}
         super().__init__((self.durations, self.groups), options, rank, world_size)
         self.batch_duration = float(batch_duration)
@@ -95,8 +97,9 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         audio = np.array([self.durations[indices].sum() for indices in members])
         if exponent < 1 and audio.min() * MAX_REPEATS < self.batch_duration:
             raise ValueError(
-                f"`groups`: {self._name(audio.argmin())} has {audio.min():g} s of audio, and would be repeated over "
-                f"{MAX_REPEATS:,} times in a batch of {self.batch_duration:g} s. Remove it, or lower `batch_duration`."
+                f"`groups`: {self._name(audio.argmin())} has only {audio.min():g} s of audio, and would be repeated "
+                f"over {MAX_REPEATS:,} times in a batch of {self.batch_duration:g} s. Remove the group, or lower "
+                "`batch_duration`."
             )
         copies = [1 if exponent == 1 else _num_copies(seconds, self.batch_duration) for seconds in audio]
         self._members = [np.tile(indices, num) for indices, num in zip(members, copies, strict=True)]
@@ -123,7 +126,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         return PackedBatches.join(streams).take(order(self._num_batches_of, rng))
 
     def report(self, epoch: int = 0) -> Matching:
-        """How well the batches of an epoch keep to `batch_duration`, and how much padding they need."""
+        """How close the batches of an epoch are to `batch_duration`, and how much padding they need."""
         return Matching.of(self.plan(epoch), self.durations, self.batch_duration)
 
     def _stretch(self, group: int, start: int, stop: int) -> PackedBatches:
@@ -140,8 +143,8 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         if len(too_long):
             longest = too_long[self.durations[too_long].argmax()]
             logger.warning(
-                f"Utterances longer than `batch_duration` ({self.batch_duration:g} s), which form their own batches: "
-                f"{len(too_long):,} of {len(self.durations):,}; the longest, number {longest}, has "
+                f"{len(too_long):,} of {len(self.durations):,} utterances are longer than `batch_duration` "
+                f"({self.batch_duration:g} s) and form their own batches. The longest, number {longest}, has "
                 f"{self.durations[longest]:g} s.{_ASK_UNITS if 2 * len(too_long) > len(self.durations) else ''}"
             )
         too_small = np.flatnonzero(audio < (1 - TOLERANCE) * self.batch_duration)
@@ -149,10 +152,10 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
             smallest = too_small[audio[too_small].argsort(kind="stable")][:MAX_NAMED]
             listed = [f"{self._name(group)} ({audio[group]:g} s)" for group in smallest]
             listed += [f"{len(too_small) - MAX_NAMED:,} more"] if len(too_small) > MAX_NAMED else []
-            treatment = "stay short" if self._options["exponent"] == 1 else "are repeated within it"
+            treatment = "Their batches are short" if self._options["exponent"] == 1 else "Each batch repeats them"
             logger.warning(
-                f"Groups with less audio than one batch of {self.batch_duration:g} s, which {treatment}: "
-                f"{', '.join(listed)}.{_ASK_UNITS if 2 * len(too_small) > len(audio) else ''}"
+                f"Some groups have less audio than one batch of {self.batch_duration:g} s: {', '.join(listed)}. "
+                f"{treatment}.{_ASK_UNITS if 2 * len(too_small) > len(audio) else ''}"
             )
 
     def _name(self, group: np.integer) -> str:
@@ -179,10 +182,10 @@ class FixedSizeBatchSampler(PlannedBatchSampler):
 
 
 class SimilarLengthBatchSampler(FixedSizeBatchSampler):
-    """Batches of `batch_size` utterances of similar length, whatever their group; every utterance once per epoch.
+    """Batches of `batch_size` utterances of similar length, from any group; every utterance once per epoch.
 
-    The authors' group DRO runs use it, with batches of 4. Here lengths are also blurred by a few percent, so that
-    batches are not the same in every epoch.
+    The authors' group DRO runs use such batches, of 4 utterances. This sampler also adds a few percent of noise to the
+    lengths, so that batches differ between epochs.
     """
 
     def __init__(
@@ -199,9 +202,10 @@ class SimilarLengthBatchSampler(FixedSizeBatchSampler):
 
 
 class GroupUniformBatchSampler(FixedSizeBatchSampler):
-    """Batches of `batch_size` utterances drawn with replacement: a random group, then a random utterance of it.
+    """Batches of `batch_size` utterances drawn with replacement: a random group, then a random utterance from it.
 
-    This is the sampler of the original group DRO (Sagawa et al., 2020). An epoch draws as many utterances as there are.
+    This is the sampler of the original group DRO (Sagawa et al., 2020). An epoch draws as many utterances as the data
+    has.
     """
 
     def __init__(
@@ -221,17 +225,17 @@ class GroupUniformBatchSampler(FixedSizeBatchSampler):
 
 
 def order(num_batches_of: Indices, rng: np.random.Generator) -> Indices:
-    """Interleaves the batches of all groups evenly; batches of group 0 are numbered first, then those of group 1.
+    """Interleaves the batches of all groups evenly. Batches of group 0 are numbered first, then those of group 1.
 
-    An epoch is the time from 0 to 1. A group with n batches has one in each n-th of it, at a random moment. Groups with
-    equally many batches therefore come in rounds, each round with every group once.
+    An epoch is the interval from 0 to 1. A group with n batches has one at a random point in each n-th of it. Groups
+    with the same number of batches are therefore ordered in rounds, each round with every group once.
     """
     moments = [(np.arange(num) + rng.random(num)) / num for num in num_batches_of]
     return np.argsort(np.concatenate(moments), kind="stable")
 
 
 def _num_copies(audio: Seconds, batch_duration: Seconds) -> int:
-    """The least number of copies of a group's audio that makes whole batches, to within `TOLERANCE`."""
+    """The smallest number of copies of a group's audio that fills whole batches, up to `TOLERANCE`."""
     fewest = max(1, int(np.ceil((1 - TOLERANCE) * batch_duration / audio)))
     num_batches = np.arange(fewest, fewest + MAX_COPIES) * audio / batch_duration
     errors = np.abs(num_batches / np.maximum(1, np.rint(num_batches)) - 1)
@@ -247,7 +251,7 @@ def _check_durations(durations: Numbers) -> Durations:
     if len(wrong):
         raise ValueError(
             f"`durations` must be positive numbers of seconds; utterance {wrong[0]} has {array[wrong[0]]:g} "
-            f"({len(wrong)} such in all). Remove these utterances, or fix their durations."
+            f"({len(wrong)} such utterances). Remove them, or fix their durations."
         )
     return array
 
@@ -257,17 +261,19 @@ def _check_groups(groups: Numbers, num_utterances: int | None = None) -> Indices
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             f"`groups` must be integers, the group number of each utterance; got {array.dtype}. "
-            "`Manifest.groups()` numbers names."
+            "`Manifest.groups()` converts names to numbers."
         )
     if num_utterances not in (None, len(array)):
-        raise ValueError(f"`groups` has {len(array):,} entries, `durations` {num_utterances:,}; both are needed.")
+        raise ValueError(
+            f"`groups` and `durations` must have the same length; got {len(array):,} and {num_utterances:,}."
+        )
     if array.min() < 0:
         raise ValueError(f"`groups` must be numbered from 0; utterance {array.argmin()} has {array.min()}.")
     empty = np.setdiff1d(np.arange(min(array.max(), len(array)) + 1), array)
     if len(empty):
         raise ValueError(
-            f"`groups` has no utterance of group {empty[0]} (numbers go up to {array.max()}); weights would never be "
-            "updated. Number the groups that have utterances from 0 on."
+            f"`groups`: group {empty[0]} has no utterances (numbers go up to {array.max()}), so weights could never be "
+            "updated. Number the groups from 0 without gaps."
         )
     return array.astype(np.int64)
 

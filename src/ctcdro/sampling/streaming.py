@@ -1,7 +1,7 @@
-"""Batches of one group and one duration from a stream of any length, in bounded memory.
+"""Batches of one group and equal duration from a stream of any length, in bounded memory.
 
-`packing` needs all utterances of a group at once. Here a buffer holds some of them, and each batch is chosen from it. A
-*cut* is any object with an `id` and a `duration` in seconds, such as a cut of lhotse.
+`packing` needs all utterances of a group at once. This module chooses each batch from a buffer. A *cut* is any object
+with an `id` and a `duration` in seconds, such as a lhotse cut.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ class Cut(Protocol):
 
 GroupOf: TypeAlias = Callable[[Cut], str]
 
-# A group yields a batch when the buffer has this many of its batches: to match, one is chosen among several.
+# A group yields a batch if the buffer has audio for this many of its batches, so that there is a choice.
 MIN_CHOICE = 3
 HAND = 20  # a batch is chosen among cuts for this many batches
 
-# Groups whose shares of the stream differ by less than this factor have equally many turns.
+# Groups whose shares of the stream differ by less than this factor have the same number of turns.
 ALIKE = 1.25
 
 
 def known_group(name: str, cut: Cut, group_names: Iterable[str]) -> str:
     if name not in group_names:
         raise ValueError(
-            f"`group_names` has no {name!r}, the group of cut {cut.id!r} (it has: {', '.join(group_names)}). Add it, "
-            "or exclude these cuts."
+            f"Cut {cut.id!r} has group {name!r}, which is not in `group_names` ({', '.join(group_names)}). Add the "
+            "group, or exclude these cuts."
         )
     return name
 
 
 class StreamPosition(NamedTuple):
-    """How much of a stream was read, and a checksum of the ids of these cuts."""
+    """The number of cuts read from a stream, and a checksum of their ids."""
 
     num_cuts: int = 0
     checksum: int = 0
 
 
 class BufferedCut(NamedTuple):
-    """A cut in the buffer; sorts by duration, and never by the cut."""
+    """A cut in the buffer. Sorts by duration, never by the cut itself."""
 
     duration: Seconds
     number: int
@@ -68,7 +68,7 @@ class BufferedCut(NamedTuple):
 
 @dataclass
 class StreamBatches:
-    """The batches of one pass over a stream. Groups take turns, and the buffer is filled again after each batch."""
+    """The batches of one pass over a stream. Groups take turns, and the buffer is refilled after each batch."""
 
     cuts: Iterator[Cut]
     group_names: Sequence[str]
@@ -77,12 +77,12 @@ class StreamBatches:
     buffer_size: int
     seed: Sequence[int]
     expected: StreamPosition
-    """Position of the pass that resumes here; the stream must have the same cuts up to it."""
+    """Position of the pass to resume; the stream must have the same cuts up to it."""
 
     def __post_init__(self) -> None:
         self.read = StreamPosition()
         self._groups = {name: GroupBuffer() for name in self.group_names}
-        self._rng = random.Random(repr(self.seed))  # for single numbers several times as fast as that of numpy
+        self._rng = random.Random(repr(self.seed))  # for single numbers, several times as fast as numpy
         self._packing_rng = np.random.default_rng(self.seed)
         self._num_held = 0
         self._has_ended = False
@@ -110,7 +110,7 @@ class StreamBatches:
             self._num_held += 1
             if self.read.num_cuts % self.buffer_size == 0:
                 for each in self._groups.values():
-                    each.recent /= 2  # so that shares are those of what was read lately
+                    each.recent /= 2  # so that shares reflect recent cuts
 
     def _check_and_count(self, cut: Cut) -> None:
         if not cut.duration > 0:
@@ -122,9 +122,9 @@ class StreamBatches:
     def _check_same(self) -> None:
         if self.read != self.expected:
             raise ValueError(
-                f"`cuts`: the first {self.expected.num_cuts:,} cuts of this stream are not those that were read when "
-                "the state was saved, so some would be missed or come twice. Use the same stream, in the same order; "
-                "a lazy `shuffle` needs its own `rng`, created in each run."
+                f"`cuts`: the first {self.expected.num_cuts:,} cuts of this stream differ from those before the state "
+                "was saved, so cuts would be missed or repeated. Use the same stream in the same order; a lazy "
+                "`shuffle` needs its own `rng`, created in each run."
             )
 
     def _end(self) -> None:
@@ -136,8 +136,8 @@ class StreamBatches:
         absent = [name for name, group in self._groups.items() if not group.was_seen]
         if absent and self.read.num_cuts:
             logger.warning(
-                f"`group_names` has groups that were not in the stream: {', '.join(absent)}; weights wait for them and "
-                "are not updated. Remove them from `group_names` if they never occur."
+                f"`group_names` has groups that were not in the stream: {', '.join(absent)}. The weights are not "
+                "updated until every group has occurred. Remove these groups if they never occur."
             )
 
     def _next_round(self) -> list[GroupBuffer]:
@@ -146,20 +146,20 @@ class StreamBatches:
             if not self._has_warned:
                 self._has_warned = True
                 logger.warning(
-                    f"`buffer_size` of {self.buffer_size:,} cuts does not hold {MIN_CHOICE} batches of any group, so "
+                    f"`buffer_size` of {self.buffer_size:,} cuts is less than {MIN_CHOICE} batches of any group, so "
                     f"batches may be far from {self.batch_duration:g} s. Raise it, and check that durations and "
                     "`batch_duration` are both in seconds."
                 )
             return [max(self._groups.values(), key=lambda group: group.seconds)]
         most = max(group.recent for group in self._groups.values())
-        periods = [most / group.recent for group in ready]  # a group has a turn every so many rounds
+        periods = [most / group.recent for group in ready]  # rounds between two turns of a group
         periods = [period if period > ALIKE else 1.0 for period in periods]
         next_turns = [group.latest_turn + period for group, period in zip(ready, periods, strict=True)]
         self._now = max(self._now + 1, min(next_turns))
         due = []
         for group, turn in zip(ready, next_turns, strict=True):
             if turn <= self._now:
-                # Counted from when it was due, so that the average is right; but not what it has missed long ago.
+                # Counted from the turn that was due, so that the average is right, but without turns missed long ago.
                 group.latest_turn = max(turn, self._now - 1)
                 due.append(group)
         self._rng.shuffle(due)
@@ -167,11 +167,11 @@ class StreamBatches:
 
 
 class GroupBuffer:
-    """The buffered cuts of one group: an unsorted heap, and a sorted hand from which batches are chosen."""
+    """The buffered cuts of one group: an unsorted pile, and a sorted hand from which batches are chosen."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.recent = 0.0  # seconds that the stream brought lately
+        self.recent = 0.0  # seconds of recent cuts
         self.latest_turn = -math.inf  # in rounds
         self.was_seen = False
         self._heap: list[BufferedCut] = []
@@ -211,7 +211,7 @@ class GroupBuffer:
             self._seconds_in_hand += drawn.duration
 
     def pack(self, batch_duration: Seconds, rng: np.random.Generator) -> None:
-        """Packs what is left, once the stream has ended."""
+        """Packs the remaining cuts after the end of the stream."""
         self.recent = max(self.seconds, 1e-9)
         held = self._heap + self._hand
         self._heap, self._hand, self._packed = [], [], []

@@ -1,4 +1,4 @@
-"""Subset sum: which utterances fill a batch together with a given one."""
+"""Subset sum: finds utterances that fill a batch together with a given one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from .batch_arrays import Seconds
 
-# Utterances are tried, the nearest in length first, until a batch is this near to the target, as a share of it.
+# Utterances are tried, closest in length first, until a batch is this close to the target, as a fraction of it.
 NEAR_ENOUGH = 0.004
-STEP = 1 / 2000  # durations are counted in steps of this share of the target
+STEP = 1 / 2000  # resolution of durations, as a fraction of the target
 
 
 def choose(durations: Sequence[Seconds], first: int, batch_duration: Seconds) -> list[int]:
-    """Chooses the utterances nearest in length to the one at `first` that fill a batch together with it.
+    """Chooses the utterances closest in length to the one at `first` that fill a batch together with it.
 
-    The sums that the utterances tried so far can make are the bits of an integer, which one more utterance shifts by
-    its duration. So all subsets are tried at the cost of a few operations per utterance. Durations must be sorted. The
-    result begins with `first`.
+    The possible sums of the utterances tried so far are the bits of an integer; another utterance shifts them by its
+    duration. This tries all subsets with a few operations per utterance. Durations must be sorted. The result starts
+    with `first`.
     """
     step = STEP * batch_duration
     target, near = round(1 / STEP), round(NEAR_ENOUGH / STEP)
@@ -50,7 +50,7 @@ def choose(durations: Sequence[Seconds], first: int, batch_duration: Seconds) ->
 
 
 def _nearest_bit(bits: int, target: int) -> int:
-    """Place of the bit nearest to `target`; the lower of two."""
+    """Position of the bit closest to `target`; the lower one in a tie."""
     below = (bits & ((1 << (target + 1)) - 1)).bit_length() - 1
     above = bits >> (target + 1)
     if not above:

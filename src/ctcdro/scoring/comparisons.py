@@ -31,7 +31,7 @@ class Difference(Interval):
 
 
 def compare(first: Counts, second: Counts) -> Uncertainty[Difference]:
-    """Compares two systems on the same utterances, with 95 % confidence intervals.
+    """Compares two systems on the same utterances, with 95% confidence intervals.
 
     An interval excludes zero exactly if the p-value is below 0.05.
 

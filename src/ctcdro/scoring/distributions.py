@@ -18,7 +18,7 @@ student_cdf, student_quantile = special.stdtr, special.stdtrit
 def student_of_normal(z: float, degrees: Floats) -> Floats:
     """Student's quantile of the probability that z has in the normal distribution.
 
-    Accurate to 0.1 % from 9 degrees of freedom on. Below, it is larger than the exact quantile, so that intervals from
+    Accurate to 0.1% from 9 degrees of freedom on. Below, it is larger than the exact quantile, so that intervals from
     two or three utterances contain the truth often enough (Wallace, "Bounds on normal approximations to Student's and
     the chi-square distributions", 1959).
     """

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 NO_VALUE = "–"
+
+
+def format_tied(languages: Sequence[str]) -> str:
+    """Languages with the same rate, or their number if there are more than three."""
+    return ", ".join(languages) if len(languages) <= 3 else f"{len(languages)} languages tied"
 
 
 def format_percent(rate: float | None, *, signed: bool = False) -> str:

@@ -46,7 +46,7 @@ class Uncertainty(Generic[Range]):
 
 
 def confidence_intervals(counts: Counts) -> Uncertainty[Interval]:
-    """Computes 95 % confidence intervals of the rates of a system.
+    """Computes 95% confidence intervals of the rates of a system.
 
     The interval of the worst rate is that of the highest true rate of any language, whichever language has it.
 

@@ -10,7 +10,7 @@
   (the script still divides by 15). The challenge has no word error rate; ours uses the same texts.
 - `paper`: the authors' scripts applied to the output of NIST's sclite. The space after the language token counts
   as one character of reference and hypothesis; alignments are those of `count_as_sclite`; the rate of each utterance is
-  rounded to 0.1 % before rates are averaged with the lengths as weights. Four details are approximate. Among alignments
+  rounded to 0.1% before rates are averaged with the lengths as weights. Four details are approximate. Among alignments
   of equal cost, sclite chooses the one with the fewest edits in 999 of 1000 cases, this profile always. Repeated spaces
   are merged. Hypotheses are normalized like references. Languages with several corpora are not averaged over corpora.
 """
@@ -64,7 +64,7 @@ def _utterance_terms(edits: Edits) -> RateTerms:
 
 
 def _rounded_terms(edits: Edits) -> RateTerms:
-    # Integer arithmetic that rounds half up, like sclite: 5 of 16 are 31.3 %.
+    # Integer arithmetic that rounds half up, like sclite: 5 of 16 are 31.3%.
     lengths = np.maximum(edits.reference, 1)
     rounded = (2000 * edits.total + lengths) // (2 * lengths) / 1000
     return RateTerms(rounded * edits.reference, edits.reference.astype(np.float64))

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..storage.json_files import read_json
 from ..storage.paths import PathLike
 from .edits import Edits, Integers
+from .formatting import format_tied
 from .profiles import PROFILES, RateTerms, check_profile
 from .transcripts import Prediction
 
@@ -180,15 +181,21 @@ class Scores:
         ranked = self._from_worst(name)
         return next((item for item in ranked if item[1] == ranked[-1][1]), None)
 
-    def worst_label(self, name: str = "cer", show: Callable[[str], str] = str) -> str:
-        """The languages that share the worst rate, for tables; their number if there are more than three.
+    def worst_label(self, show: Callable[[str], str] = str) -> str:
+        """The languages that share the highest CER, for tables; their number if there are more than three.
 
         Args:
             show: text for a language, such as `language_name`; by default its code.
         """
-        ranked = self._from_worst(name)
-        languages = [show(language) for language, rate in ranked if rate == ranked[0][1]]
-        return ", ".join(languages) if len(languages) <= 3 else f"{len(languages)} languages tied"
+        return self._tied(0, show)
+
+    def best_label(self, show: Callable[[str], str] = str) -> str:
+        """The languages that share the lowest CER; see `worst_label`."""
+        return self._tied(-1, show)
+
+    def _tied(self, place: int, show: Callable[[str], str]) -> str:
+        ranked = self._from_worst("cer")
+        return format_tied([show(language) for language, rate in ranked if rate == ranked[place][1]])
 
     @property
     def small_languages(self) -> list[str]:

@@ -8,18 +8,19 @@ from functools import cache
 from ..runtime.extras import extra
 
 
-def language_name(code: str) -> str:
+def language_name(code: str, with_code: bool = True) -> str:
     """The English name of a language and its code; other text is returned unchanged.
 
     Args:
         code: an ISO 639 code of two or three letters, in lower case.
+        with_code: whether to append the code, in parentheses.
 
     Example:
         >>> language_name("kor"), language_name("cs"), language_name("ces/fleurs")
         ('Korean (kor)', 'Czech (cs)', 'ces/fleurs')
     """
     name = _name(code)
-    return code if name is None else f"{name} ({code})"
+    return code if name is None else f"{name} ({code})" if with_code else name
 
 
 @cache

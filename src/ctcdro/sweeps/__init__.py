@@ -1,1 +1,1 @@
-"""Settings and seeds in, run folders and a table out: jobs on this machine or Slurm, and the selection on dev."""
+"""Sweeps over settings and seeds: jobs on this machine or Slurm, selection on the development set, tables."""

@@ -54,7 +54,7 @@ def _needed_by(name: str) -> str:
     }
 )
 class SweepSetting(Section):
-    """A setting to train: an objective, with values for what has to be tuned."""
+    """A setting to train: an objective, with values for its tuned settings."""
 
     objective: MethodName
     """Name of the objective."""
@@ -165,7 +165,7 @@ def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:
 
 
 def parse_sweep(values: dict[str, Any], overrides: Iterable[str] = (), source: str = "configuration") -> SweepConfig:
-    """Creates a sweep from keys and values, as `read_sweep` does from a file."""
+    """Creates a sweep from keys and values; `read_sweep` creates one from a file."""
     return parse_section(SweepConfig, values if is_sweep(values) else {"run": values}, overrides, source)
 
 

@@ -1,8 +1,8 @@
-"""Tasks as jobs in separate processes, on this machine or on a Slurm cluster.
+"""Runs tasks as jobs in separate processes, on this machine or on a Slurm cluster.
 
-Guarantees: a task that is done is not started again, and no two processes work on the same task, whoever started them.
-A failed task does not affect the others. Ctrl-C, SIGTERM and SIGHUP stop all jobs with SIGTERM, and `launch` waits for
-them. A job that a cluster preempts is queued again. Whether a task is done is decided by the task, not by its job.
+Guarantees: a task that is done is not started again, and two processes never run the same task, even if two commands
+started them. A failed task does not affect the others. Ctrl-C, SIGTERM and SIGHUP stop all jobs with SIGTERM, and
+`launch` waits for them. A preempted job is requeued. The task, not its job, decides whether it is done.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class _RunningJob:
 def launch(
     tasks: Sequence[Task], logs: PathLike, options: JobOptions | None = None, callback: JobCallback = lambda state: None
 ) -> list[Failure]:
-    """Runs all tasks that are not done yet, in their order, and returns the failures. Call it again to retry them.
+    """Runs all tasks that are not done yet, in order, and returns the failures. Call it again to retry them.
 
     Args:
-        logs: folder for logs; on a cluster, one that all machines share.
+        logs: folder for logs; on a cluster, a folder that all machines share.
         callback: called with the state several times per second.
 
     Raises:
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all jobs have ended.
-        ValueError: if there is no Slurm, or Slurm rejects a job; jobs that had begun are stopped.
+        ValueError: if Slurm is missing or rejects a job; jobs that had started are stopped.
     """
     options = options or JobOptions()
     state = LaunchState(waiting=[task for task in tasks if not task.is_done()])
@@ -127,7 +127,7 @@ def _stop(jobs: Sequence[Job[None]], options: JobOptions) -> None:
         for job in jobs:
             job.cancel(check=False)
         return
-    while remaining := [job for job in jobs if not job.done()]:  # repeatedly, for jobs that are still starting
+    while remaining := [job for job in jobs if not job.done()]:  # repeated for jobs that are still starting
         for job in remaining:
             os.kill(int(job.job_id), signal.SIGTERM)
         time.sleep(POLL_SECONDS)
@@ -135,7 +135,7 @@ def _stop(jobs: Sequence[Job[None]], options: JobOptions) -> None:
 
 @contextmanager
 def _stop_signals_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP act like Ctrl-C, so that no job is left behind."""
+    """Makes SIGTERM and SIGHUP act like Ctrl-C, so that no job keeps running."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     handlers = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
@@ -146,7 +146,7 @@ def _stop_signals_interrupt() -> Iterator[None]:
 
 
 def _devices(options: JobOptions, num_jobs: int) -> list[str | None]:
-    """CUDA_VISIBLE_DEVICES of each job: one GPU, or empty where it has none; None where Slurm assigns it."""
+    """CUDA_VISIBLE_DEVICES of each job: one GPU, or empty if it has none; None if Slurm assigns it."""
     if options.cluster == "slurm" and not options.cpu:
         return [None] * num_jobs
     gpus = options.local_gpus() or [""]

@@ -1,4 +1,4 @@
-"""The paper's rule for selecting settings: on the development data, before the test data are decoded."""
+"""Selects settings by the paper's rule, on the development set, before the test set is decoded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..runs.folder import RunFolder, read_about
 from ..scoring.scores import read_scores
 from .config import BASELINE, SweepSetting
 
-RULE = "of each objective the largest gain in the CER of the worst language over erm, then the lowest mean CER"
+RULE = "for each objective, the lowest CER of the worst language, then the lowest mean CER"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Row:
     worst_language: str
     mean_cer: float
     mean_lid: float
-    """Accuracy of language identification, mean over languages."""
+    """Language identification accuracy, mean over languages."""
     seconds: float
     """Training time."""
 
@@ -36,7 +36,7 @@ def read_row(run: RunFolder, setting: SweepSetting, seed: int, split: str) -> Ro
     scores = read_scores(run.scores(split))
     worst, mean_cer, mean_lid = scores.worst("cer"), scores.mean("cer"), scores.mean("lid")
     if worst is None or mean_cer is None or mean_lid is None:
-        raise ValueError(f"{run.scores(split)}: no language has text to score.")
+        raise ValueError(f"{run.scores(split)}: no utterance has a reference text. Check the manifest of {split}.")
     seconds = read_about(run).get("seconds", 0.0)
     return Row(setting, seed, worst[1], worst[0], mean_cer, mean_lid, seconds)
 
@@ -58,8 +58,8 @@ def average(setting: SweepSetting, rows: Sequence[Row]) -> SettingResult:
 def select(results: Sequence[SettingResult]) -> list[SettingResult]:
     """Selects the setting of each objective with the largest gain over the baseline in the CER of the worst language.
 
-    Since the baseline is the same for all, the largest gain is the lowest CER. Ties go to the lowest mean CER, then to
-    the first setting.
+    Because the baseline is the same for all, this is the setting with the lowest CER. Ties are resolved by the lowest
+    mean CER, then by order.
     """
     by_objective: dict[str, list[SettingResult]] = {}
     for result in results:
@@ -68,7 +68,7 @@ def select(results: Sequence[SettingResult]) -> list[SettingResult]:
 
 
 def selection_record(results: Sequence[SettingResult], selected: Sequence[SettingResult]) -> list[dict[str, Any]]:
-    """The settings as written to selected.json: development scores, gain over the baseline, and whether selected."""
+    """The records in selected.json: settings with development scores, gain over the baseline, and whether selected."""
     baseline = next((result.worst_cer for result in results if result.setting.objective == BASELINE), None)
     return [
         {

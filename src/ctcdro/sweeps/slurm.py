@@ -1,4 +1,4 @@
-"""What Slurm without accounting does not report: canceled jobs, and files of other machines that arrive late."""
+"""Workarounds for Slurm without accounting: detects canceled jobs, and waits for files from other machines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 
 QUERY_SECONDS = 20.0  # between queries, so that many sweeps do not overload Slurm
-LOST_SECONDS = 60.0  # after which a job that left the queue without a result has failed
-SHARED_FILES_SECONDS = 15.0  # after which all machines see a file of a shared disk
+LOST_SECONDS = 60.0  # after which a job that left the queue without a result counts as failed
+SHARED_FILES_SECONDS = 15.0  # after which all machines see a file on a shared disk
 
 
 class SlurmQueue:
@@ -21,7 +21,7 @@ class SlurmQueue:
         self._missing_since: dict[str, float] = {}
 
     def lost(self, job_ids: Sequence[str]) -> set[str]:
-        """Jobs that were missing from every answer of Slurm for `LOST_SECONDS`."""
+        """Jobs that were missing from the queue for `LOST_SECONDS`."""
         now = time.monotonic()
         if now - self._last_query < QUERY_SECONDS:
             return set()
@@ -34,7 +34,7 @@ class SlurmQueue:
 
 
 def _queued_jobs() -> set[str] | None:
-    """Waiting and running jobs of this user; None if Slurm does not answer."""
+    """Pending and running jobs of this user; None if Slurm does not answer."""
     command = ["squeue", "--noheader", "--format=%A", f"--user={os.getuid()}"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
@@ -44,7 +44,7 @@ def _queued_jobs() -> set[str] | None:
 
 
 def wait_for_shared_files(is_done: Callable[[], bool]) -> None:
-    """Waits until `is_done`, at most `SHARED_FILES_SECONDS`."""
+    """Waits until `is_done` returns true, at most `SHARED_FILES_SECONDS`."""
     deadline = time.monotonic() + SHARED_FILES_SECONDS
     while not is_done() and time.monotonic() < deadline:
         time.sleep(1.0)

@@ -1,6 +1,6 @@
-"""One task as one job on this machine or on Slurm, through submitit.
+"""Submits a task as a job on this machine or on Slurm, with submitit.
 
-submitit passes a task to its job as a pickle in the folder of logs; only that job reads it.
+submitit passes a task to its job as a pickle in the log folder; only that job reads it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ..storage.locks import lock_folder
 if TYPE_CHECKING:
     from submitit import Job
 
-ERROR_FILE = "error.txt"  # the message of a task that failed
+ERROR_FILE = "error.txt"  # error message of a failed task
 UNLIMITED_MINUTES = 30 * 24 * 60  # submitit requires a limit
 USER_ERRORS = (ValueError, ImportError, OSError, FloatingPointError)  # commands print these without their type
 
 
 class Task(Protocol):
-    """Work that can be pickled, that knows whether it is done, and that resumes when it is called again."""
+    """A picklable unit of work that knows whether it is done, and resumes when it is called again."""
 
     @property
     def name(self) -> str: ...
     def __call__(self) -> None: ...
     def is_done(self) -> bool: ...
     def progress(self) -> tuple[float, str]:
-        """The fraction that is done, and a description."""
+        """The completed fraction, and a description."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,21 @@ class JobOptions:
 
     cluster: Literal["local", "slurm"] = "local"
     num_jobs: int | None = None
-    """Jobs at a time; by default one per GPU, without GPUs one per core, and on a cluster all."""
+    """Number of parallel jobs; by default one per GPU, one per core without GPUs, and all on a cluster."""
     num_threads: int | None = None
-    """CPU threads per job; by default an equal share of the cores, and 4 on a cluster. Results depend on it in their
-    last bits."""
+    """CPU threads per job; by default an equal share of the cores, and 4 on a cluster. Changes the last bits of
+    results."""
     cpu: bool = False
-    """Hide all GPUs from jobs. By default each job has one GPU, if there are any; on a cluster it requests one."""
+    """Whether to hide all GPUs from jobs. By default each job uses one GPU, if there are any; on a cluster it requests
+    one."""
     minutes: int = 24 * 60
-    """Time limit of a Slurm job; it is then queued again and resumes."""
+    """Time limit of a Slurm job, after which it is requeued and resumes."""
     partition: str | None = None
     sbatch: Mapping[str, str] = field(default_factory=dict)
     """Further options of sbatch, such as {"account": "speech"}."""
 
     def resolve(self, num_tasks: int) -> tuple[int, int]:
-        """The number of jobs at a time, and of threads per job."""
+        """The number of parallel jobs, and of threads per job."""
         if self.cluster == "slurm":
             return self.num_jobs or max(1, num_tasks), self.num_threads or 4
         num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -74,7 +75,7 @@ def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ERROR_FILE).unlink(missing_ok=True)
     is_slurm = options.cluster == "slurm"
-    # Jobs must not receive signals of the terminal: submitit would turn Ctrl-C into a SIGKILL for them.
+    # Jobs must not receive signals from the terminal: submitit would convert Ctrl-C to SIGKILL.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
     try:
         executor = submitit.AutoExecutor(folder, cluster=options.cluster, slurm_max_num_timeout=1000)
@@ -96,7 +97,7 @@ def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device
 
 @dataclass(frozen=True)
 class JobProcess:
-    """What runs in the process of a job: the task, with its threads and device, under the lock of its log folder."""
+    """The process of a job: runs the task with its threads and device, while it holds the lock of its log folder."""
 
     task: Task
     folder: str
@@ -122,7 +123,7 @@ class JobProcess:
                 if not self.task.is_done():
                     self.task()
         except KeyboardInterrupt:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may be sent again
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may be sent twice
             if is_preempted and callable(requeue):
                 requeue(signal.SIGUSR2, None)
             raise SystemExit(f"{self.task.name}: stopped") from None
@@ -132,7 +133,7 @@ class JobProcess:
             raise
 
     def checkpoint(self) -> Any:
-        """What submitit queues again: the same job, which resumes."""
+        """Returns the job that submitit requeues: the same job, which resumes."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)

@@ -1,8 +1,8 @@
-"""A sweep: trains every setting with every seed, selects on the development data, and scores the selected on test.
+"""A sweep: trains every setting with every seed, selects on the development set, and scores the selected on test.
 
 Guarantees: a finished run is not repeated, and an unfinished one is resumed. Nothing is selected before all runs are
-finished. The test data are decoded once, and for selected settings only. On a CPU and with the same number of threads,
-the same sweep gives the same tables, except for the seconds.
+finished. The test set is decoded once, and only for selected settings. On a CPU with the same number of threads, the
+same sweep gives the same tables, except for training times.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SweepFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a run is at work, or has something that another configuration could not resume."""
+        """Whether a run is running, or has checkpoints or a model that another configuration could not resume."""
         from ..training.checkpoint_files import has_checkpoints  # imports torch
 
         runs = map(RunFolder, self.runs.glob("*"))
@@ -62,7 +62,7 @@ class SweepResult:
 
 @dataclass(frozen=True)
 class TrainAndScore:
-    """A task of `launch`: trains one run of a sweep, and scores it on some splits."""
+    """A task for `launch`: trains one run of a sweep, and scores it on the given splits."""
 
     config: Config
     path: Path
@@ -116,13 +116,13 @@ def sweep(
     """Trains every setting with every seed, selects on dev, and scores the selected settings on test.
 
     Args:
-        out: folder of the sweep; a sweep that it contains is resumed.
+        out: folder of the sweep; an existing sweep in it is resumed.
         callback: called with the state of the jobs, several times per second.
 
     Raises:
-        ValueError: if `out` contains a sweep of another configuration that has trained something, or is in use; if the
-            dataset lacks a split; or if `options` or bfloat16 are not available on this machine.
-        KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped, with their checkpoints.
+        ValueError: if `out` is in use or contains a sweep with another configuration that has started to train; if the
+            dataset lacks a split; or if this machine does not support `options` or bfloat16.
+        KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped and written checkpoints.
     """
     options = options or JobOptions()
     if config.run.training.precision == "bf16" and options.cluster == "local" and not options.local_gpus():
@@ -135,7 +135,7 @@ def sweep(
 
 
 def claim_folder(config: SweepConfig, folder: SweepFolder) -> None:
-    """Writes sweep.yaml, or checks that it is the same; a sweep that has trained nothing yet is replaced."""
+    """Writes sweep.yaml, or checks that it is the same. A sweep that has not started to train is replaced."""
     for split in ("train", "dev", "test"):
         if not (config.run.dataset / f"{split}.jsonl").is_file():
             raise ValueError(

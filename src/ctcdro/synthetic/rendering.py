@@ -237,7 +237,7 @@ def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: SpeakJob) -> n
     return np.rint(set_level(samples) * 32767).astype("<i2")
 
 
-WAV_HEADER = 44  # bytes, as `wave` writes it
+WAV_HEADER = 44  # bytes of the header that `wave` writes
 
 
 def _write(path: str, samples: npt.NDArray[np.int16]) -> None:

@@ -42,7 +42,7 @@ UNSUPPORTED = {
     "tha": "eSpeak NG neither segments Thai script into words nor places its vowels correctly",
 }
 
-# Variants of a voice that differ most in pitch and timbre and still sound human.
+# Variants of a voice that differ most in pitch and timbre and are not sound effects.
 VARIANTS = ("m1", "f2", "m3", "f4", "klatt4", "f5", "m7", "Annie")
 
 

@@ -1,1 +1,1 @@
-"""A configuration and a dataset in, a run folder out: the loop, its setup and state, and checkpoints."""
+"""Training: the loop, its setup and state, validation, and checkpoints."""

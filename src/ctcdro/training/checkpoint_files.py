@@ -1,11 +1,11 @@
-"""Checkpoints: tensors and plain values in a folder that appears whole or not at all.
+"""Checkpoint folders: tensors and plain values, written atomically.
 
     000000480/tensors.safetensors      model, optimizer, objective
     000000480/values.json              counters, positions, settings of the optimizer
-    000000480/sha256sums               digests of both, as the command `sha256sum -c` reads them
+    000000480/sha256sums               digests of both, in the format of `sha256sum -c`
 
 No pickle is written or read. A folder is renamed into place once all its files are on disk. The digests detect later
-damage; the previous checkpoint is then used. Old checkpoints are removed; folders that hold any other file are not.
+damage; the run then resumes from the previous checkpoint. Old checkpoints are removed, unless they contain other files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
     """Writes a checkpoint, then removes all but the newest `keep`. After an error, the existing ones stay."""
     refuse_link(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in _folders(folder, r"\.[0-9]{9,}"):  # of a run that was killed
+    for leftover in _folders(folder, r"\.[0-9]{9,}"):  # from a run that was killed
         _remove(leftover)
     unfinished = folder / f".{checkpoint.step:09d}"
     unfinished.mkdir()
@@ -53,7 +53,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
         for path in (unfinished / TENSORS, unfinished / VALUES, unfinished / DIGESTS, unfinished):
             flush_to_disk(path)
         final = folder / unfinished.name[1:]
-        if final in _folders(folder):  # damaged, otherwise it would not be written again
+        if final in _folders(folder):  # it is damaged; otherwise it would not be written again
             _remove(final)
         os.replace(unfinished, final)
         flush_to_disk(folder)
@@ -61,7 +61,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
         with suppress(OSError):
             _remove(unfinished)
         raise
-    # Checkpoints of later steps are damaged, otherwise this one would not be written again.
+    # Checkpoints of later steps are damaged; otherwise this one would not be written again.
     kept = [path for path in _folders(folder) if int(path.name) <= checkpoint.step][:keep]
     for path in set(_folders(folder)) - set(kept):
         _remove(path)
@@ -77,22 +77,22 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
     for path in _folders(folder):
         try:
             if (path / DIGESTS).read_text(encoding="utf-8") != _digests(path):
-                raise ValueError("its digests differ")
+                raise ValueError("the checksums do not match")
             return Checkpoint(int(path.name), load_tensors(path / TENSORS), read_json(path / VALUES))
         except (FileNotFoundError, ValueError) as error:
-            logger.warning("Skipping checkpoint %s, which is damaged: %s", path, error)
+            logger.warning("Checkpoint %s is damaged (%s). Falling back to the previous one.", path, error)
     return None
 
 
 def _folders(folder: Path, names: str = "[0-9]{9,}") -> list[Path]:
-    """Checkpoints, the newest first."""
+    """Checkpoints, newest first."""
     refuse_link(folder)
     found = [path for path in folder.glob("*") if re.fullmatch(names, path.name) and _is_ours(path)]
     return sorted(found, key=lambda path: -int(path.name.lstrip(".")))
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a folder is a checkpoint: it has only files of checkpoints, or all of them."""
+    """Whether a folder is a checkpoint: it contains only files of checkpoints, or all of them."""
     if path.is_symlink() or not path.is_dir():
         return False
     names = {one.name for one in path.iterdir() if not _is_partial(one)}
@@ -109,7 +109,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_partial(path: Path) -> bool:
-    """Whether a file is what safetensors leaves in an unfinished checkpoint when the process is killed."""
+    """Whether safetensors left a file in an unfinished checkpoint when the process was killed."""
     return path.parent.name.startswith(".") and re.fullmatch(r"\.tmp\w{6}", path.name) is not None
 
 
@@ -122,7 +122,7 @@ def _digests(folder: Path) -> str:
 
 
 def optimizer_tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The tensors in the state of Adam by name, such as "0/exp_avg"; `param_groups`, its other part, has none."""
+    """The tensors in the state of Adam by name, such as "0/exp_avg"; `param_groups` has none."""
     return {f"{number}/{name}": tensor for number, entry in state["state"].items() for name, tensor in entry.items()}
 
 

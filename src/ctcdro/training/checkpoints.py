@@ -1,7 +1,7 @@
-"""What a checkpoint holds of a run, and how a run resumes from it.
+"""The contents of a checkpoint, and how a run resumes from it.
 
-A checkpoint holds everything that a restart needs and the configuration does not specify: model, optimizer, objective,
-position in the data, and the numbers of `Progress`. Random numbers need no state: each step seeds the generators.
+A checkpoint contains everything that resuming needs besides the configuration: model, optimizer, objective, position in
+the data, and the numbers of `Progress`. Random numbers need no state: each step seeds the generators.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def save(run: Run) -> None:
     """Writes a checkpoint; all processes must call it."""
-    # Positions differ where processes skip batches of unreadable audio.
+    # Positions differ between processes if they skip batches of unreadable audio.
     streams = gather([run.stream.state_dict()])
     if run.accelerator.is_main_process:
         optimizer = run.optimizer.state_dict()
@@ -59,10 +59,10 @@ def resume(run: Run) -> None:
         return
     try:
         _restore(run, checkpoint.tensors, checkpoint.values)
-    except (KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:  # all its digests are right
+    except (KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:  # although its checksums match
         raise ValueError(
             f"{run.folder.checkpoints}: the checkpoint of step {checkpoint.step} is from another run or version "
-            f"({error!r:.500}). Remove it to resume from the previous one."
+            f"({error!r:.500}). Delete it to resume from the previous one."
         ) from error
 
 
@@ -70,14 +70,14 @@ def _restore(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) -> No
     changed = [name for name, digest in run.input_digests.items() if values["input_digests"].get(name) != digest]
     if changed:
         raise ValueError(
-            f"Cannot resume {run.folder.path}: {', '.join(changed)} changed since the run started. Restore what "
-            "changed, or choose another --out."
+            f"Cannot resume {run.folder.path}: {', '.join(changed)} changed since the run started. Restore the "
+            "original, or choose another --out."
         )
     num_processes, streams = run.accelerator.num_processes, values["streams"]
     if len(streams) != num_processes:
         raise ValueError(
-            f"Cannot resume {run.folder.path}: the number of processes was {len(streams)}, now it is {num_processes}. "
-            "Use the same number to resume exactly, or choose another --out."
+            f"Cannot resume {run.folder.path}: the number of processes changed ({len(streams)} → {num_processes}). "
+            "Use the same number, or choose another --out."
         )
     run.recognizer.load_state_dict(frozen_parameters(run.recognizer) | _with_prefix("model/", tensors))
     run.objective.load_state_dict(_with_prefix("objective/", tensors))
@@ -88,12 +88,13 @@ def _restore(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) -> No
 
 
 def publish_best_model(run: Run) -> None:
-    """Makes the best model the model of the run, which finishes it."""
+    """Copies the best model to the folder `model`, which marks the run as finished."""
     if run.accelerator.is_main_process:
         if math.isinf(run.progress.best):
             raise ValueError(
-                f"{run.folder.path}: the loss on the development set was never finite, so there is no model to keep. "
-                "See log.jsonl; transcripts may be too long for the model's frame rate (`ctcdro check --frame-rate`)."
+                f"{run.folder.path}: training finished, but the development loss was never finite, so there is no "
+                "model to keep. Check log.jsonl; transcripts may be too long for the model's frame rate (`ctcdro check "
+                "--frame-rate`)."
             )
         record = read_about(run.folder)
         write_json(run.folder.run, record | {"seconds": round(run.progress.seconds, 1), "steps": run.progress.step})
@@ -103,7 +104,7 @@ def publish_best_model(run: Run) -> None:
 
 
 def frozen_parameters(recognizer: Recognizer) -> dict[str, Tensor]:
-    """Parameters that are not trained: they stay as pretrained, and checkpoints omit them."""
+    """Parameters that are not trained, which checkpoints omit."""
     return {name: parameter.data for name, parameter in recognizer.named_parameters() if not parameter.requires_grad}
 
 

@@ -1,4 +1,4 @@
-"""Endless batches: one epoch of a sampler after another, from any position."""
+"""An endless stream of batches: one epoch of a sampler after another, from any position."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from ..speech.loader import load_batches
 
 
 class BatchStream:
-    """The state counts the batches that the loop has received, not those that workers have read ahead, so that a
-    restart continues with the next one. Workers stop when the stream is no longer referenced."""
+    """An endless iterator over batches.
+
+    The state counts the batches that the loop has received, not those that workers have read ahead, so that a resumed
+    run continues with the next one. Workers stop when the stream is no longer referenced.
+    """
 
     def __init__(self, dataset: SpeechDataset, sampler: PlannedBatchSampler, num_workers: int) -> None:
         self._dataset = dataset
         self._sampler = sampler
         self._num_workers = num_workers
-        # Not a generator: its frame would refer to the stream, and such a cycle would keep workers alive at exit.
+        # Not a generator: its frame would refer to the stream, and this cycle would keep workers alive at exit.
         self._loader: Iterator[Batch] | None = None
         self._num_taken = 0
 

@@ -1,4 +1,4 @@
-"""The limit on the norm of the gradient, scaled so that it does not undo the group weights."""
+"""Gradient clipping, with a limit that is scaled so that it does not undo the group weights."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
-    """Limits the norm of the gradient, and returns the norm before; `seconds` (G,) is the audio of the step's groups.
+    """Clips the gradient, and returns its norm before clipping. `seconds` (G,) is the audio of each group in the step.
 
-    The limit is multiplied by the step's mean weight relative to equal weights, so that a batch of one group keeps its
-    weight even where every step is clipped.
+    The limit is multiplied by the step's mean weight relative to uniform weights, so that the weight of a group still
+    has an effect if every step is clipped.
     """
     limit = run.config.optimizer.max_grad_norm
     parameters = list(run.wrapped_model.parameters())
@@ -24,8 +24,8 @@ def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
     norm = float(total)
     if not math.isfinite(norm):
         raise FloatingPointError(
-            f"Step {run.progress.step + 1}: the norm of the gradient is {norm}. The last checkpoint is intact. Start "
-            "a new run with a lower optimizer.learning_rate, or with training.precision fp32."
+            f"Step {run.progress.step + 1}: the gradient norm is {norm}. The last checkpoint is intact. Start a new "
+            "run with a lower optimizer.learning_rate, or with training.precision: fp32."
         )
     if limit is not None:
         limit *= relative_weight(run.objective.weights.tolist(), seconds)
@@ -35,6 +35,6 @@ def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
 
 
 def relative_weight(weights: Sequence[float], seconds: Sequence[float]) -> float:
-    """The mean weight of a step's audio, relative to equal weights; both arguments have shape (G,)."""
+    """The mean weight of a step's audio relative to uniform weights. Both arguments have shape (G,)."""
     total = sum(weight * share for weight, share in zip(weights, seconds, strict=True))
     return len(weights) * total / sum(seconds)

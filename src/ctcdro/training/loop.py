@@ -1,8 +1,8 @@
 """The training loop, on accelerate.
 
-A run that is killed at any moment and started again ends with the same model and the same group weights as one that was
-never interrupted, byte for byte, on a CPU and with the same number of threads. A step is
-`optimizer.batches_per_step` batches, over all processes; checkpoints and validation come between steps.
+Guarantee: a run that is killed at any point and resumed ends with byte-identical model and group weights, on a CPU with
+the same number of threads. A step has `optimizer.batches_per_step` batches, over all processes; checkpoints and
+validation take place between steps.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ def train(
     """Trains a model; resumes an unfinished run.
 
     Args:
-        callback: receives the record of every step and validation.
-        track: shows the progress of the work before the first step.
-        device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one. With several processes, each
-            has its own GPU.
+        callback: called with the record of every step and validation.
+        track: shows the progress of the preparation before the first step.
+        device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one. With several processes, each has its own
+            GPU.
 
     Raises:
-        ValueError: if `out` has a finished run or one of another configuration, or is in use; if there is no such
-            device; or if bfloat16 does not work on this CPU.
-        FloatingPointError: if the gradient is not finite, before the step is taken.
-        AudioError: if audio cannot be read; with `data.on_bad_audio: skip`, if none can be read.
-        OSError: if another process of the run, or a worker that reads audio, died.
+        ValueError: if `out` contains a finished run or a run with another configuration, or is in use; if there is no
+            such device; or if bfloat16 does not work on this CPU.
+        FloatingPointError: if the gradient is NaN or infinite, before the step is taken.
+        AudioError: if audio cannot be read; with `data.on_bad_audio: skip`, only if none can be read.
+        OSError: if another process of the run, or a data-loading worker, died.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, once a checkpoint is written.
     """
     chosen = select_device(device)
     if config.training.precision == "bf16" and chosen.type == "cpu":
         bfloat16.require_cpu()
-    is_first = is_first_process()  # it holds the folder for all processes of the run
+    is_first = is_first_process()  # it locks the folder for all processes of the run
     with lock_folder(out) if is_first else nullcontext():
         if is_first:
             remove_leftovers(out)
@@ -76,7 +76,7 @@ def train(
             with explain_dead_processes():
                 run_steps(run, callback)
         finally:
-            run.accelerator.end_training()  # lets trackers write what they hold
+            run.accelerator.end_training()  # flushes trackers
     return run.folder
 
 
@@ -106,7 +106,7 @@ def train_step(run: Run) -> dict[str, Any]:
     num_batches = run.config.optimizer.batches_per_step // run.accelerator.num_processes
     for number in range(num_batches):
         batch = _next_batch(run, totals.skipped).to(run.accelerator.device)
-        # Gradients are exchanged once per step, with those of the last batch.
+        # Gradients are synchronized once per step, in the backward pass of the last batch.
         with run.accelerator.no_sync(run.wrapped_model) if number + 1 < num_batches else nullcontext():
             losses = run.losses(batch)
             objective = run.objective(losses, batch.groups, batch.num_characters)
@@ -129,16 +129,16 @@ def train_step(run: Run) -> dict[str, Any]:
 
 
 def _seed_step(run: Run) -> None:
-    """Makes the random numbers of a step a function of the seed, the step and the process.
+    """Seeds the generators with the seed, the step and the process.
 
-    Numbers drawn earlier, by validation or while the feature cache was filled, then do not affect training.
+    Random numbers drawn by validation, or while the feature cache is filled, then do not affect training.
     """
     entropy = [run.config.seed, run.progress.step, run.accelerator.process_index]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
 
 
 def _next_batch(run: Run, skipped: list[str]) -> Batch:
-    """The next batch with any readable audio; errors of unreadable audio are added to `skipped`."""
+    """The next batch with readable audio. Errors of unreadable audio are added to `skipped`."""
     for _ in range(len(run.stream) + 1):
         batch = next(run.stream)
         skipped += batch.skipped

@@ -1,4 +1,4 @@
-"""The parts of a run, and how far it is."""
+"""The parts of a run and its progress."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Progress:
     best: float = math.inf
     validations_since_best: int = 0
     seconds: float = 0.0
-    """Training time, over all restarts."""
+    """Training time, including the time before restarts."""
 
 
 @dataclass
 class Run:
-    """The parts of a run. A checkpoint holds the state of those below the line."""
+    """The parts of a run. A checkpoint contains the state of those below the line."""
 
     config: Config
     folder: RunFolder
@@ -48,10 +48,10 @@ class Run:
     durations: Tensor
     """(n,) seconds of the training utterances."""
     input_digests: dict[str, str]
-    """Digests of inputs that no checkpoint holds: manifests, pretrained weights."""
+    """Digests of inputs that checkpoints do not contain: manifests, pretrained weights."""
     recognizer: Recognizer
     wrapped_model: torch.nn.Module
-    """The recognizer, as wrapped for devices, precision and processes."""
+    """The recognizer, wrapped for devices, precision and processes."""
     # ---
     objective: Objective
     optimizer: torch.optim.Optimizer
@@ -60,7 +60,7 @@ class Run:
     progress: Progress = field(default_factory=Progress)
 
     def losses(self, batch: Batch) -> Tensor:
-        """(B,) losses of a batch, normalized as configured. The host does not wait for the device."""
+        """(B,) losses of a batch, normalized as configured, without synchronizing with the device."""
         output = self.wrapped_model(batch.inputs, batch.lengths)
         normalization = self.config.objective.loss_normalization
         return self.recognizer.losses(output, batch.targets, batch.num_labels, normalization)

@@ -1,4 +1,4 @@
-"""The setup of a run: a configuration -> its parts, one step each."""
+"""The setup of a run: creates its parts from a configuration."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ with extra("train", "Training"):
 
 
 def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, device: torch.device | None = None) -> Run:
-    """Creates all parts of a run, in their state before the first step; `track` shows the filling of the cache."""
+    """Creates all parts of a run, in their state before the first step. `track` shows the filling of the cache."""
     accelerator = _start_accelerator(config, folder, device or select_device())
     paths = [config.dataset / f"{split}.jsonl" for split in ("train", "dev")]
     train_data, dev = _read_manifests(paths, config)
@@ -50,7 +50,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         (utterance.text for utterance in train_data), (utterance.lang for utterance in train_data)
     )
     groups = train_data.groups(config.data.group_by)
-    # The other keys of the section are the keyword arguments of `build`.
+    # The other keys of the section are keyword arguments of `build`.
     settings = config.model.model_dump(exclude={"encoder", "feature_cache_dir"})
     recognizer = build(config.model.encoder, len(vocabulary), **settings, seed=config.seed).to(accelerator.device)
     objective = METHODS[config.objective.name].create(
@@ -90,7 +90,7 @@ def num_steps(config: Config) -> int:
 
 
 def learning_rate_factor(settings: OptimizerConfig, step: int, total: int) -> float:
-    """The learning rate at a step, relative to the configured one."""
+    """The learning rate at a step, relative to the configured learning rate."""
     num_warmup = round(settings.warmup_fraction * total)
     if step < num_warmup:
         return (step + 1) / num_warmup
@@ -100,21 +100,21 @@ def learning_rate_factor(settings: OptimizerConfig, step: int, total: int) -> fl
 
 
 def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) -> Accelerator:
-    # accelerate keeps precision and device of the first run of a process for all later ones, and rejects others.
+    # accelerate keeps the precision and device of the first run in a process, and rejects others later.
     AcceleratorState._reset_state(reset_partial_state=not is_distributed())
     if device.index is not None:
-        torch.cuda.set_device(device)  # what accelerate uses in a single process
+        torch.cuda.set_device(device)  # accelerate uses this device in a single process
     accelerator = Accelerator(
         mixed_precision="bf16" if config.training.precision == "bf16" else "no",
         cpu=device.type == "cpu",
         log_with=list(config.training.trackers) or None,
         project_dir=folder.tracking,
-        # Buffers are constants. If evaluation exchanged them, too, a rank without a batch would wait forever.
+        # Buffers are constants. If evaluation synchronized them, a rank without a batch would hang.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
     if accelerator.ddp_handler is not None and accelerator.num_processes > 2:
-        # Otherwise torch rearranges the gradients after the first step, and after the first step of a restart. With
-        # three or more processes, it would then add them in another order.
+        # Otherwise torch rearranges the gradients after the first step, and again after the first step of a resumed
+        # run. With three or more processes, it would then add them in another order.
         accelerator.ddp_handler.find_unused_parameters = True
     if device.index is not None and accelerator.num_processes > 1:
         raise ValueError(f"Device {device} is for one process; with several, use cuda: each process has its own GPU.")
@@ -129,7 +129,7 @@ def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) 
 def _read_manifests(paths: list[Path], config: Config) -> list[Manifest]:
     for path in paths:
         if not path.is_file():
-            raise ValueError(f"{path} not found. Create the dataset with `ctcdro prepare`, or correct `dataset`.")
+            raise ValueError(f"{path}: no such file. Create the dataset with `ctcdro prepare`, or correct `dataset`.")
     manifests = [Manifest.read(path) for path in paths]
     if config.data.on_bad_audio == "fail":
         check_audio_exists(manifests)
@@ -137,10 +137,10 @@ def _read_manifests(paths: list[Path], config: Config) -> list[Manifest]:
 
 
 def _claim_folder(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
-    """Creates the folder, or checks that the run in it is this one and not finished."""
+    """Creates the folder, or checks that it contains this run and that the run is not finished."""
     if folder.is_finished:
         raise ValueError(f"{folder.path} already contains a finished run. Choose another --out, or delete the folder.")
-    if not has_checkpoints(folder.checkpoints):  # nothing is lost
+    if not has_checkpoints(folder.checkpoints):  # there is nothing to lose
         if accelerator.is_main_process:
             folder.path.mkdir(parents=True, exist_ok=True)
             config.write(folder.config)
@@ -151,7 +151,7 @@ def _claim_folder(config: Config, folder: RunFolder, accelerator: Accelerator) -
 def _fill_cache(
     config: Config, recognizer: Recognizer, manifests: list[Manifest], accelerator: Accelerator, track: Track
 ) -> FeatureCache | None:
-    """Computes the features of a frozen encoder, if they are to be cached."""
+    """Computes the features of a frozen encoder, if a cache is configured."""
     if config.model.feature_cache_dir is None:
         return None
     cache = FeatureCache(config.model.feature_cache_dir, recognizer)
@@ -171,12 +171,12 @@ def _fill_cache(
 def _wrap(
     config: Config, recognizer: Recognizer, accelerator: Accelerator
 ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
-    """The model and its optimizer, as wrapped for devices, precision and processes."""
+    """The model and its optimizer, wrapped for devices, precision and processes."""
     module: torch.nn.Module = FeatureRecognizer(recognizer) if config.model.feature_cache_dir else recognizer
     compiled = torch.compile(module) if config.training.compile else module
     wrapped_model, optimizer = accelerator.prepare(compiled, build_optimizer(config, recognizer))
     if isinstance(wrapped_model, torch.nn.parallel.DistributedDataParallel):
-        wrapped_model.device_ids = None  # otherwise it copies lengths to the GPU, and the host waits for them
+        wrapped_model.device_ids = None  # otherwise it copies lengths to the GPU, which forces a synchronization
     return wrapped_model, optimizer
 
 

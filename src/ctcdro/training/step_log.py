@@ -1,4 +1,4 @@
-"""What a step leaves in the log: totals per group over all processes, and the records of `log.jsonl`."""
+"""The log of training: totals per group over all processes, and the records of `log.jsonl`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 StepCallback: TypeAlias = Callable[[dict[str, Any]], None]
-"""Receives the record of every step and validation."""
+"""Called with the record of every step and validation."""
 
 
 class StepTotals:
-    """Adds up the batches of a step on the device; nothing is read from it before `over_all_processes`."""
+    """Sums over the batches of a step on the device; the host reads them only in `over_all_processes`."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -50,7 +50,7 @@ class StepTotals:
 
 
 def log_step(run: Run, record: dict[str, Any], callback: StepCallback) -> None:
-    """Appends the record of a step to the files of the run, and passes it to trackers and to the callback."""
+    """Appends the record of a step to the files of the run, and passes it to the trackers and the callback."""
     if not run.accelerator.is_main_process:
         return
     by_group = {key: record.pop(key) for key in ("weights", "losses")}
@@ -63,7 +63,7 @@ def log_step(run: Run, record: dict[str, Any], callback: StepCallback) -> None:
 
 
 def track_figures(run: Run, record: dict[str, Any], by_name: dict[str, dict[str, Any]]) -> None:
-    """Passes the numbers of a record to the trackers, such as TensorBoard; those by name as `weights/ces`."""
+    """Passes the numbers of a record to trackers such as TensorBoard. Nested values get names such as `weights/ces`."""
     flat = {f"{key}/{name}": value for key, values in by_name.items() for name, value in values.items()}
     figures = {name: value for name, value in {**record, **flat}.items() if isinstance(value, int | float)}
     run.accelerator.log(figures, step=record["step"])

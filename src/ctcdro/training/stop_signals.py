@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: they end a run after a step, with a checkpoint."""
+"""Ctrl-C and SIGTERM, which stop a run after a step, with a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class StopSignals:
-    """Records Ctrl-C and SIGTERM instead of acting on them, while it is entered."""
+    """A context that records Ctrl-C and SIGTERM instead of acting on them."""
 
     def __enter__(self) -> StopSignals:
         self._num_received = 0
@@ -21,7 +21,7 @@ class StopSignals:
         self._num_received += 1
 
     def received(self, accelerator: Accelerator) -> bool:
-        """Whether any process has received one; all processes must call it."""
+        """Whether any process has received a signal. All processes must call it."""
         if accelerator.num_processes == 1:
             return self._num_received > 0
         import torch

@@ -1,4 +1,4 @@
-"""Validation: the development set is decoded and scored, and the best model is kept."""
+"""Validation: decodes and scores the development set, and keeps the best model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _scores(run: Run) -> dict[str, Any]:
     )
     scores = score(decoded.predictions)
     worst_language, worst_cer = scores.worst() or (None, math.inf)
-    losses = decoded.losses[decoded.losses != math.inf]  # NaN stays: the model has diverged
+    losses = decoded.losses[decoded.losses != math.inf]  # keeps NaN, a sign of divergence
     return {
         "step": run.progress.step,
         "validation": run.progress.num_validations,

@@ -1,4 +1,4 @@
-"""Comparisons and their tables: with the baseline, on the same utterances and over seeds, and with the paper."""
+"""Comparisons with the baseline, on the same utterances and over seeds, and with the paper; and their tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..paper_results import PaperResult, paper_results, paper_tables_of
 from ..read_runs import RunResult
 from ..study import MethodRuns, Study, format_setting
 from ..table import Cell, Column, Table, interval_cell, p_value_column, percent
-from .results import SUMMARY_COLUMNS, cer_column
+from .results import SUMMARY_COLUMNS, cer_column, short_name
 
 FIGURES = {"worst_cer": "worst CER", "mean_cer": "mean CER", "best_cer": "best CER", "mean_lid": "LID"}
 """Titles of the names in `Scores.summary`."""
@@ -23,7 +23,7 @@ OVER_LANGUAGES = "over_languages"
 
 @dataclass(frozen=True)
 class RunComparison:
-    """A run minus the baseline's run of the same seed, or minus its first run if it has no such seed."""
+    """The difference between a run and the baseline's run with the same seed, or its first run."""
 
     run: RunResult
     against: RunResult
@@ -32,7 +32,7 @@ class RunComparison:
 
 
 def compare_runs(study: Study) -> list[RunComparison]:
-    """Compares each run with the baseline, utterance by utterance: the variation over test utterances."""
+    """Compares each run with the baseline, utterance by utterance, for the variation over test utterances."""
     comparisons = []
     for method in study.methods:
         if (baseline := study.baselines.get(method.name)) is not None:
@@ -45,7 +45,7 @@ def compare_runs(study: Study) -> list[RunComparison]:
 
 @dataclass(frozen=True)
 class SeedComparison:
-    """A method minus the baseline, over the seeds that both have."""
+    """The difference between a method and the baseline, over the seeds that both have."""
 
     method: MethodRuns
     against: MethodRuns
@@ -55,7 +55,7 @@ class SeedComparison:
 
 
 def compare_seeds(study: Study) -> list[SeedComparison]:
-    """Tests each method that shares two or more seeds with its baseline: the variation over training runs."""
+    """Tests each method that shares at least two seeds with its baseline, for the variation over training runs."""
     comparisons = []
     for method in study.methods:
         if (baseline := study.baselines.get(method.name)) is None:
@@ -84,23 +84,22 @@ def significance_table(study: Study, comparisons: Sequence[RunComparison]) -> Ta
         Column("run", lambda item: study.label(item[0].run)),
         Column("baseline", baseline),
         Column("measure", lambda item: measures[item[1]]),
-        Column("of the baseline", lambda item: _rate(item[0].against.scores, item[1])),
-        Column("of the run", lambda item: _rate(item[0].run.scores, item[1])),
+        Column("baseline rate", lambda item: _rate(item[0].against.scores, item[1])),
+        Column("run rate", lambda item: _rate(item[0].run.scores, item[1])),
         Column("difference", lambda item: interval_cell(difference(item)), signed=True),
         p_value_column("p", lambda item: found.p_value if (found := difference(item)) else None),
     ]
     items = [(comparison, figure) for comparison in comparisons for figure in measures]
     caption = (
-        "Runs minus the baseline on the same utterances. Rates are in percent, with the worst or best language in "
-        "parentheses; differences are in points, with 95 % intervals and p-values over test utterances. Over "
-        "languages: a paired t-test that treats languages as a random sample."
+        "Difference between each run and the baseline on the same utterances. Rates are in percent, with the worst or "
+        "best language in parentheses. Differences are in percentage points, with 95% intervals and p-values over "
+        "test utterances. The measure “over languages” is a paired t-test that treats languages as a random sample."
     )
     return Table.of("significance", caption, columns, filter(difference, items))
 
 
 def _rate(scores: Scores, figure: str) -> Cell:
-    best = scores.best()
-    notes = {"worst_cer": scores.worst_label(), "best_cer": best[0] if best else ""}
+    notes = {"worst_cer": scores.worst_label(short_name), "best_cer": scores.best_label(short_name)}
     return percent(scores.summary()["mean_cer" if figure == OVER_LANGUAGES else figure], note=notes.get(figure, ""))
 
 
@@ -115,12 +114,12 @@ def seeds_table(comparisons: Sequence[SeedComparison]) -> Table:
         p_value_column("p", lambda comparison: comparison.test.p_value),
     ]
     caption = (
-        "Methods minus the baseline over the seeds that both have, in points, with 95 % intervals of the paired "
-        "t-test, which cover the variation over training runs."
+        "Difference between each method and the baseline over the seeds that both have, in percentage points, with "
+        "95% intervals of the paired t-test, which include the variation between training runs."
     )
     if any(len(comparison.seeds) == 2 for comparison in comparisons):
         caption += (
-            " With two seeds the t-test has one degree of freedom: intervals are very wide, and a p-value above 0.05 "
+            " With two seeds, the t-test has one degree of freedom: intervals are very wide, and a p-value above 0.05 "
             "is no evidence that methods are equal."
         )
     return Table.of("seeds", caption, columns, comparisons)
@@ -135,7 +134,7 @@ def _seeds_note(comparison: SeedComparison) -> str:
 
 
 def paper_tables(study: Study) -> list[Table]:
-    """For each of the paper's sets among the data: results of these runs, and the paper's."""
+    """One table for each of the paper's language sets in the data: results of these runs and of the paper."""
     by_set: dict[str, list[MethodRuns]] = {}
     for method in study.methods:
         if method.first.dataset.set_name is not None:
@@ -163,11 +162,11 @@ def _paper_table(set_name: str, methods: Sequence[MethodRuns]) -> Table:
     order = sorted(range(len(rows)), key=lambda index: list(METHODS).index(objectives[index]))
     profiles = sorted({method.first.scores.profile for method in methods})
     caption = (
-        f"The paper's {set_name}: these runs, and the paper's results ({paper_tables_of(set_name)}), in percent. "
-        "The worst language of each row is underlined. "
-        f"These runs are scored under profile {', '.join(profiles)}"
-        + ("." if profiles == ["paper"] else "; the authors' scoring is profile paper, so numbers differ somewhat.")
-        + " LID of these runs is the mean over languages; the authors' scripts count all utterances."
+        f"Language set {set_name} of the paper: these runs and the paper's results ({paper_tables_of(set_name)}), in "
+        "percent. The worst language of each row is underlined. "
+        f"These runs use scoring profile {', '.join(profiles)}"
+        + ("." if profiles == ["paper"] else "; the authors' scoring is profile paper, so numbers differ slightly.")
+        + " LID of these runs is the mean over languages; the authors' scripts average over all utterances."
     )
     return Table(f"paper-{set_name}", caption, columns, [rows[index] for index in order])
 
@@ -177,4 +176,5 @@ def _published_row(result: PaperResult) -> list[Cell]:
     about = [METHODS[result.objective].title, "the paper", result.model]
     settings = [format_setting(result.step_size), format_setting(result.smoothing)]
     cers = [Cell(result.cer[language], is_worst=language == worst) for language in sorted(result.cer)]
-    return [*map(Cell, (*about, *settings)), Cell(rate, note=worst), Cell(result.mean), Cell(result.lid), *cers]
+    summary = Cell(rate, note=short_name(worst)), Cell(result.mean), Cell(result.lid)
+    return [*map(Cell, (*about, *settings)), *summary, *cers]

@@ -1,4 +1,4 @@
-"""The paper's table of datasets: utterances, durations and texts per language and split."""
+"""Statistics of datasets: utterances, durations and texts per language and split."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..table import Cell, Column, Table
 def statistics_table(
     splits: Mapping[str, Mapping[str, Statistics]], name: str = "statistics", caption: str = ""
 ) -> Table:
-    """One row per language and split of `splits`, which has statistics by split and language."""
+    """One row per language and split. `splits` has statistics by split and language."""
     rows = []
     for language in sorted({language for statistics in splits.values() for language in statistics}):
         own = {split: statistics[language] for split, statistics in splits.items() if language in statistics}

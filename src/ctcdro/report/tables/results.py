@@ -1,4 +1,4 @@
-"""Tables of results: methods as in the paper, single runs, languages, and confusions between languages.
+"""Tables of results: methods, single runs, languages, and language confusions.
 
 Runs of one method share a row, as mean ± standard deviation over seeds.
 """
@@ -6,11 +6,13 @@ Runs of one method share a row, as mean ± standard deviation over seeds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 
 from ...objectives.methods import METHODS
 from ...scoring.intervals import Interval, Uncertainty
 from ...scoring.seeds import RunMean
+from ...speech.language_names import language_name
 from ..read_runs import RunResult
 from ..study import ConfusionMatrix, MethodRuns, Study, format_setting, slugs
 from ..table import Cell, Column, Table, interval_cell, percent
@@ -19,7 +21,11 @@ Intervals = Mapping[str, Uncertainty[Interval]]
 """Intervals of runs, by the names of the runs."""
 
 MAX_LANGUAGE_COLUMNS = 8
-"""With more languages, they are rows, as in the paper."""
+"""With more languages, languages become rows."""
+
+
+def short_name(language: str) -> str:
+    return language_name(language, with_code=False)
 
 
 def mean_cell(mean: RunMean | None, note: str = "", is_worst: bool = False) -> Cell:
@@ -27,7 +33,7 @@ def mean_cell(mean: RunMean | None, note: str = "", is_worst: bool = False) -> C
 
 
 def _worst_cer(method: MethodRuns) -> Cell:
-    languages = sorted({run.scores.worst_label() for run in method.runs})
+    languages = sorted({run.scores.worst_label(short_name) for run in method.runs})
     return mean_cell(method.over_runs().get("worst_cer"), note="; ".join(languages))
 
 
@@ -39,7 +45,7 @@ SUMMARY_COLUMNS: list[Column[MethodRuns]] = [
 
 
 def results_table(study: Study) -> Table:
-    """The paper's table: the worst language, the mean over languages, and language accuracy."""
+    """Worst CER, mean CER over languages, and language accuracy of each method, as in the paper's tables."""
     datasets = {method.first.dataset.path for method in study.methods}
     tuned = dict.fromkeys(name for method in study.methods for name in METHODS[method.objective].tuned)
 
@@ -57,20 +63,21 @@ def results_table(study: Study) -> Table:
         Column("model", lambda method: method.first.model_name),
         *map(setting_column, tuned),
     ]
+    table = Table.of("results", "", columns, study.methods, comparable=lambda method: method.first.test_data)
     caption = (
-        "CER of the worst language (in parentheses), mean CER over languages and language accuracy (LID), in percent. "
-        f"{_measured_on(study)}{_about_bold(study, ' The best number of each column is bold.')}"
+        "CER of the worst language (in parentheses), mean CER over languages, and language identification accuracy "
+        f"(LID), in percent. {_measured_on(study)}{_if_marked(table, ' The best number of each column is bold.')}"
     )
     if any(map(study.has_unequal_seeds, study.methods)):
         caption += (
-            " Not all methods have the same seeds (in parentheses), so their means are over different runs. Under "
-            "Significance they are compared over the seeds they share."
+            " Methods have different seeds (in parentheses), so their means are over different runs. The section "
+            "Significance compares methods over the seeds they share."
         )
-    return Table.of("results", caption, columns, study.methods, comparable=lambda method: method.first.test_data)
+    return replace(table, caption=caption)
 
 
 def language_tables(study: Study) -> list[Table]:
-    """The CER of each language, one table per test set; languages are rows if there are many."""
+    """The CER of each language, one table per test set. Languages are rows if there are many."""
     names = [f"languages-{name}" for name in slugs([methods[0].first.dataset.name for methods in study.test_sets])]
     return [
         _language_table(study, methods, name if len(names) > 1 else "languages")
@@ -85,11 +92,12 @@ def _language_table(study: Study, methods: Sequence[MethodRuns], name: str) -> T
         *map(cer_column, languages),
         *SUMMARY_COLUMNS[1:],
     ]
+    table = Table.of(name, "", columns, methods, comparable=lambda method: method.first.test_data)
     caption = (
-        f"CER of each language of {methods[0].first.dataset.name}, in percent. {_measured_on(study)} "
-        f"The worst language of a method is underlined{_about_bold(study, ', the best method for a language bold')}."
+        f"CER of each language of {methods[0].first.dataset.name}, in percent. {_measured_on(study)} The worst "
+        f"language of a method is underlined{_if_marked(table, ', the best method for a language is bold')}."
     )
-    table = Table.of(name, caption, columns, methods, comparable=lambda method: method.first.test_data)
+    table = replace(table, caption=caption)
     return table if len(languages) <= MAX_LANGUAGE_COLUMNS else _transposed(table)
 
 
@@ -99,7 +107,7 @@ def cer_column(language: str) -> Column[MethodRuns]:
         rate = method.cer.get(language)
         return mean_cell(rate, is_worst=rate is not None and rate.mean == worst)
 
-    return Column(language, cell, "lower")
+    return Column(language_name(language), cell, "lower")
 
 
 def _transposed(table: Table) -> Table:
@@ -120,14 +128,14 @@ def runs_table(study: Study, intervals: Intervals) -> Table:
 
     columns: list[Column[RunResult]] = [
         Column("run", study.label),
-        Column("worst CER", lambda run: summary("worst_cer", run, run.scores.worst_label()), "lower"),
+        Column("worst CER", lambda run: summary("worst_cer", run, run.scores.worst_label(short_name)), "lower"),
         Column("mean CER", lambda run: summary("mean_cer", run), "lower"),
         Column("LID", lambda run: summary("mean_lid", run), "higher"),
         Column("started", lambda run: str(run.about.get("started") or "")[:16].replace("T", " ") or None),
         Column("commit", lambda run: str(run.about.get("commit") or "")[:10] or None),
         Column("folder", lambda run: run.name),
     ]
-    caption = "Each run, in percent, with 95 % intervals over test utterances."
+    caption = "Results of each run, in percent, with 95% intervals over test utterances."
     return Table.of("runs", caption, columns, study.runs)
 
 
@@ -139,7 +147,7 @@ def details_table(study: Study, intervals: Intervals) -> Table:
 
     columns: list[Column[tuple[RunResult, str]]] = [
         Column("run", lambda item: study.label(item[0])),
-        Column("language", lambda item: item[1]),
+        Column("language", lambda item: language_name(item[1])),
         Column("utterances", lambda item: item[0].scores.languages[item[1]].num_utterances, decimals=0),
         Column("characters", lambda item: item[0].scores.languages[item[1]].characters.reference, decimals=0),
         Column("CER", lambda item: rate("cer", *item), "lower"),
@@ -147,24 +155,24 @@ def details_table(study: Study, intervals: Intervals) -> Table:
         Column("LID", lambda item: rate("lid", *item), "higher"),
     ]
     caption = (
-        "Each run and language: test utterances, characters of their references, and rates in percent with 95 % "
+        "Results of each run and language: test utterances, reference characters, and rates in percent with 95% "
         "intervals over test utterances."
     )
     return Table.of("details", caption, columns, items)
 
 
 def confusion_table(confusion: ConfusionMatrix, name: str, title: str) -> Table:
-    columns = [Column[int]("spoken", confusion.spoken.__getitem__)]
+    columns = [Column[int]("spoken", lambda row: language_name(confusion.spoken[row]))]
     for language, counts in zip(confusion.recognized, confusion.counts.T.tolist(), strict=True):
-        columns.append(Column(language, counts.__getitem__, decimals=0))
-    caption = f"{title}: utterances by spoken language (rows) and recognized language (columns)."
+        columns.append(Column(language_name(language), counts.__getitem__, decimals=0))
+    caption = f"{title}: number of utterances by spoken language (rows) and recognized language (columns)."
     return Table.of(name, caption, columns, range(len(confusion.spoken)))
 
 
 def _measured_on(study: Study) -> str:
     has_seeds = any(len(method.runs) > 1 for method in study.methods)
-    return f"Measured on {study.runs[0].split}." + (" Mean ± standard deviation over seeds." if has_seeds else "")
+    return f"Split: {study.runs[0].split}." + (" Mean ± standard deviation over seeds." if has_seeds else "")
 
 
-def _about_bold(study: Study, text: str) -> str:
-    return text if any(len(methods) > 1 for methods in study.test_sets) else ""
+def _if_marked(table: Table, text: str) -> str:
+    return text if any(cell.is_best for row in table.rows for cell in row) else ""

@@ -1,4 +1,4 @@
-"""Tables of one system's scores, and of the differences between two, for the terminal and the model card."""
+"""Tables of the scores of one system, and of the differences between two, for the terminal and the model card."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def scores_table(scores: Scores, intervals: Uncertainty[Interval] | None = None) -> Table:
-    """Rates by language, then over languages; intervals are those of the CER."""
+    """Rates per language, then over languages. Intervals are those of the CER."""
     figures = scores.summary()
     languages, summary = [], []
     for language, own in scores.languages.items():
@@ -44,11 +44,11 @@ def _cer(rate: float | None, interval: Interval | None) -> Cell:
 
 
 def _summary_labels(scores: Scores) -> dict[str, str]:
-    """Labels of the figures over languages, by the beginnings of their names in `Scores.summary`."""
-    best = scores.best()
+    """Labels of the figures over languages, by the prefixes of their names in `Scores.summary`."""
+    has_cer = scores.worst() is not None
     labels = {
-        "worst": f"worst CER: {scores.worst_label(show=language_name)}" if best else "worst",
-        "best": f"best CER: {language_name(best[0])}" if best else "best",
+        "worst": f"worst CER: {scores.worst_label(language_name)}" if has_cer else "worst",
+        "best": f"best CER: {scores.best_label(language_name)}" if has_cer else "best",
         "mean": "mean",
         "spread": "spread",
     }
@@ -58,7 +58,7 @@ def _summary_labels(scores: Scores) -> dict[str, str]:
 
 
 def comparison_table(differences: Uncertainty[Difference]) -> Table:
-    """The second system minus the first: by language, then over languages; in points."""
+    """The second system minus the first, in percentage points: per language, then over languages."""
 
     def rows(label: str, rates: Mapping[str, Difference | None]) -> list[tuple[str, str, Difference]]:
         known = [(name, difference) for name, difference in rates.items() if difference is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...speech.language_names import language_name
 from ..read_runs import RunResult
 from ..study import Study, differing_settings, flat_config, format_setting
 from ..table import Cell, Column, Table
@@ -20,8 +21,8 @@ def time_table(study: Study) -> Table:
         Column("machine", lambda run: _machine(run.about)),
     ]
     caption = (
-        "Training: steps, wall-clock time including validation, training audio, and seconds of audio per second of "
-        "training (the median over steps)."
+        "Steps, wall-clock time including validation, amount of training audio, and seconds of audio per second of "
+        "training (median over steps)."
     )
     return Table.of("time", caption, columns, study.runs)
 
@@ -32,7 +33,7 @@ def differences_table(study: Study) -> Table:
 
     different = differing_settings(study.runs)
     columns: list[Column[RunResult]] = [Column("run", study.label), *map(setting_column, different)]
-    caption = "Settings in which the runs differ; – has no effect on the method."
+    caption = "Settings that differ between runs; – means that the method does not use the setting."
     return Table.of("differences", caption, columns, study.runs)
 
 
@@ -53,11 +54,11 @@ def weights_table(study: Study) -> Table:
             weights = run.weights.groups.get(group)
             return Cell(weights[-1], interval=(min(weights), max(weights))) if weights else Cell(None)
 
-        return Column(group, cell, decimals=2)
+        return Column(language_name(group), cell, decimals=2)
 
     groups = sorted({name for run in study.runs for name in run.weights.groups})
     columns: list[Column[RunResult]] = [Column("run", study.label), *map(group_column, groups)]
-    caption = "Weight of each group at the end of training, with the lowest and highest weight in parentheses."
+    caption = "Weight of each group at the end of training, with its lowest and highest weight in parentheses."
     return Table.of("weights", caption, columns, study.runs)
 
 

@@ -4,7 +4,7 @@ addEventListener("beforeprint", () => {
   document.querySelectorAll("details").forEach((details) => (details.open = true));
 });
 
-// The buttons in the heads of tables sort the rows; missing values come last either way.
+// Buttons in table headers sort the rows; missing values are always last.
 function value(row, index) {
   const cell = row.cells[index];
   const text = cell.dataset.value ?? (cell.tagName === "TH" ? cell.textContent : "");
@@ -33,7 +33,7 @@ for (const button of document.querySelectorAll("thead button")) {
   button.addEventListener("click", () => sort(button.closest("th")));
 }
 
-// A hint above each table that is wider than the window.
+// Shows a hint above each table that is wider than the window.
 const wideTables = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     target.previousElementSibling.hidden = target.scrollWidth <= target.clientWidth;
