@@ -5,11 +5,11 @@ from cpu_bfloat16 import pytest_configure, pytest_runtest_setup  # noqa: F401
 from crashed_workers import pytest_sessionfinish, pytest_testnodedown  # noqa: F401
 from hypothesis import settings
 
-# The same command gives the same result: examples are drawn from a fixed seed, and no test depends on time.
+# Reproducible: examples are drawn from a fixed seed, and no test depends on time.
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=False)
 settings.load_profile("repeatable")
 
-# A shell ignores Ctrl-C in what it runs in the background, and so would all processes that tests start and interrupt.
+# A shell makes its background processes ignore Ctrl-C, and processes that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -50,6 +50,6 @@ def browser():
 
 
 def pytest_collection_modifyitems(items):
-    """Runs the files that take longest first, so that no worker process is left with one of them at the end."""
+    """Runs the slowest files first, so that no worker process is left with one of them at the end."""
     longest = ("test_loop", "test_demo", "test_restarts", "test_sweep", "test_tutorials", "test_corpus", "test_page")
     items.sort(key=lambda item: item.path.stem not in longest)

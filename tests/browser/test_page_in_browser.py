@@ -1,6 +1,6 @@
 """The page of `ctcdro report` in a real browser, as a phone and as a desktop: `make test-browser`.
 
-Needs Chromium and the package playwright, which drives it; pictures of the page go to build/screenshots.
+Needs Chromium and the package playwright; screenshots are written to build/screenshots.
 """
 
 import json
@@ -44,7 +44,7 @@ def address(tmp_path_factory):
 
 
 class Opened:
-    """A page without a network, and all that it complains of or asks for."""
+    """A page opened offline, with its console messages and requests."""
 
     def __init__(self, browser, address, **options):
         self.context = browser.new_context(offline=True, **options)
@@ -57,7 +57,7 @@ class Opened:
 
 
 def wait_until(page, condition, seconds=30):
-    """As playwright's `wait_for_function`, which evaluates text within the page; its security policy forbids that."""
+    """Like playwright's `wait_for_function`, which the security policy of the page forbids."""
     deadline = time.monotonic() + seconds
     while not page.evaluate(condition):
         assert time.monotonic() < deadline, condition
@@ -160,7 +160,7 @@ def test_texts_and_names_from_data_are_shown_and_not_run(opened):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A page all of whose languages, ids, texts, names, settings and machines would like to be run."""
+    """A page whose languages, ids, texts, names, settings and machines all try to be executed."""
     folder = write_hostile_runs(tmp_path_factory.mktemp("hostile"))
     write_report([folder], folder / "page.html", num_worst=len(STRINGS))
     return (folder / "page.html").as_uri()
@@ -272,7 +272,7 @@ def test_every_table_and_figure_is_named_for_those_who_do_not_see_it(browser, ad
 
 
 def test_a_script_that_gets_into_the_page_is_not_run(browser, address):
-    """The security policy allows the page's own scripts only, should an escape ever be missing."""
+    """The security policy allows only the page's own scripts, even if text were not escaped."""
     opened = Opened(browser, address)
     opened.page.evaluate(
         """() => {

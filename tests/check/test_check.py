@@ -25,7 +25,7 @@ def record(name, text="ahoj", lang="ces", duration=1.0, **others):
 
 
 def dataset(folder, train, dev=(), test=()):
-    """Writes manifests, and the audio of one second that they name, unless it is there."""
+    """Writes manifests, and missing audio of one second."""
     for split, records in {"train": train, "dev": dev, "test": test}.items():
         if records:
             write_lines(
@@ -70,7 +70,7 @@ def test_statistics_are_means_and_deviations_by_language(tmp_path):
 
 
 def broken_body(path):
-    """A file whose header reads and whose body does not."""
+    """A file with an intact header and a damaged body."""
     soundfile.write(path, tone(1.0), 16_000, format="FLAC")
     content = bytearray(path.read_bytes())
     content[len(content) // 3 :] = bytes(len(content) - len(content) // 3)
@@ -200,7 +200,7 @@ def test_a_group_with_less_than_a_batch_is_found(tmp_path, batch_duration, is_le
 
 
 def test_clips_with_more_or_less_text_than_can_be_said_are_found(tmp_path):
-    """Of 200 clips with half a second of silence and 12 characters per second, give or take a fifth."""
+    """200 clips with half a second of silence and about 12 characters per second."""
     generator = np.random.default_rng(0)
     train = []
     for number in range(200):
@@ -285,7 +285,7 @@ def test_a_folder_without_dataset_is_rejected(tmp_path):
         check_dataset(tmp_path)
 
 
-# Of each field few values, so that much comes twice; what is no text, no number or no file among them.
+# Few values per field, so that there are many duplicates; some values are invalid.
 RECORDS = st.fixed_dictionaries(
     {
         "audio_filepath": st.sampled_from(["1.wav", "./1.wav", "2.wav", "3.wav", "4.wav", "gone.wav", "text.wav", ""]),

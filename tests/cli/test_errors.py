@@ -54,7 +54,7 @@ WRONG = {
     f"{SWEEP} --set run.dataset=empty": "empty has no train.jsonl. Create the dataset with `ctcdro prepare`.",
     "check nowhere": "nowhere does not exist. Create a dataset with 'ctcdro prepare'.",
     "check run.yaml": "run.yaml is a file; expected a folder. Create a dataset with 'ctcdro prepare'.",
-    "check empty": "empty: no train.jsonl in it; expected a dataset written by `ctcdro prepare`.",
+    "check empty": "empty: no train.jsonl in this folder; expected a dataset from `ctcdro prepare`.",
     "check data --figure no/a.png": "no/a.png: the folder no does not exist. Create it first.",
     "check data --frame-rate 0": "--frame-rate (`frame_rate` in Python) must be positive and finite; got 0.0.",
     "evaluate nowhere": "nowhere does not exist. Create it with 'ctcdro train'.",
@@ -67,11 +67,11 @@ WRONG = {
     "export empty": "Missing option '--out' / '-o'.",
     "score plain nowhere": "nowhere does not exist.",
     "score plain plain": "or pass one language for all with --language",
-    "score tagged plain": "id 'a2' has no hypothesis. To count it as empty, pass --on-missing empty",
-    "score plain tagged --language ces": "tagged:2: id 'a2' has no reference.",
+    "score tagged plain": "id 'a2' has no hypothesis. Pass --on-missing empty",
+    "score plain tagged --language ces": "tagged:2: id 'a2' is not in the reference file.",
     "report nowhere --out page.html": "nowhere does not exist. Create it with 'ctcdro train' or 'ctcdro sweep'.",
     "report data --out empty": "empty is a folder. Choose the name of a file to write.",
-    "report data --out page.html": "data: found neither config.yaml nor runs/ with runs",
+    "report data --out page.html": "data: not the folder of a run or a sweep",
     "report empty --out no/page.html": "no/page.html: the folder no does not exist. Create it first.",
     "config check nowhere.yaml": "nowhere.yaml does not exist.",
     "config init --out run.yaml": "run.yaml already exists. Choose another --out, or remove it.",
@@ -81,13 +81,13 @@ WRONG = {
     "prepare fleurs empty --out new --text-norm upper": "--text-norm: 'upper' is not one of 'clean', 'paper', 'none'.",
     "prepare kaldi --train nowhere --out new": "nowhere does not exist.",
     "prepare kaldi --train empty --out new": "wav.scp: no such file; expected a Kaldi data folder",
-    "prepare common-voice empty --out new": "no train.tsv in it",
+    "prepare common-voice empty --out new": "no train.tsv in this folder",
     "prepare ml-superb --language-set set1 --out new": "Specify either CORPUS, the folder of the corpora, or",
     "prepare ml-superb empty --out new": "Specify either --language-set or --pairs",
     "prepare ml-superb empty --language-set set9 --out new": "--language-set must be one of set1",
-    "prepare ml-superb empty --language-set set1 --out new": "no corpora in it; expected folders such as",
+    "prepare ml-superb empty --language-set set1 --out new": "no corpora found; expected folders such as",
     "prepare ml-superb empty --pairs ces --out new": "--pairs must look like ces:commonvoice,cmn:fleurs; got 'ces'.",
-    "prepare synthetic --languages heb --out new": "Cannot synthesize speech for 'heb': eSpeak NG reads Hebrew",
+    "prepare synthetic --languages heb --out new": "Cannot synthesize speech for 'heb': eSpeak NG does not",
     "prepare synthetic --languages cs,ko --out new": "Did you mean ces, kor? Supported",
     "prepare synthetic --languages ces --duration 4 --out new": "--duration must be 2 numbers separated by colons",
     "prepare synthetic --languages ces --words few --out new": "--words must be a whole number",
@@ -143,7 +143,7 @@ def test_warnings_are_always_printed_and_other_log_messages_if_verbose(folder, m
 
 
 def test_a_terminal_without_accents_shows_what_it_can(tmp_path):
-    """`±` and the texts of corpora are no reason to fail after the work is done."""
+    """Output with `±` or texts of corpora must not fail after the work is done."""
     dataset = write_dataset(tmp_path / "data", num_train=2, num_dev=2)
     ascii_only = {**os.environ, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": ""}
     command = [sys.executable, "-m", "ctcdro", "check", str(dataset)]

@@ -103,5 +103,5 @@ def test_models_that_predict_only_blanks_are_named(capsys):
 
     print_rows([row("erm", 1.0, 0.0)])
     assert "The model may predict only blanks, so train longer: Baseline (ERM)\n" in capsys.readouterr().out
-    print_rows([row("erm", 1.0, 0.1)])
+    print_rows([row("erm", 1.0, 0.1), row("erm", 23.5, 0.0)])
     assert "only blanks" not in capsys.readouterr().out

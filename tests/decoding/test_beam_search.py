@@ -1,4 +1,4 @@
-"""Beam search: against all alignments, written out one by one, and with n-gram models written by hand."""
+"""Beam search compared with an enumeration of all alignments, and with handwritten n-gram models."""
 
 import itertools
 import json
@@ -40,7 +40,7 @@ def merged(alignment):
 
 
 def log_probs_of_labels(log_probs):
-    """ln P(labels | audio) of all labels there can be, by the definition: the sum over alignments."""
+    """ln P(labels | audio) of all possible labels, by definition: the sum over alignments."""
     total = {}
     for alignment in itertools.product(range(log_probs.shape[1]), repeat=len(log_probs)):
         probability = math.exp(sum(frame[label] for frame, label in zip(log_probs, alignment, strict=True)))
@@ -49,7 +49,7 @@ def log_probs_of_labels(log_probs):
 
 
 class Bigrams:
-    """A bigram model: decimal logarithms, as ARPA files have them."""
+    """A bigram model with base-10 logarithms, as in ARPA files."""
 
     def __init__(self, unigrams, bigrams):
         self.unigrams = unigrams
@@ -57,7 +57,7 @@ class Bigrams:
         self.bigrams = bigrams
 
     def log_prob(self, symbols):
-        """Natural logarithm of a whole line."""
+        """Natural log probability of a whole line."""
         known = ["<s>", *(one if one in self.unigrams else "<unk>" for one in symbols), "</s>"]
         pairs = itertools.pairwise(known)
         backed_off = ((pair, self.unigrams[pair[0]][1] + self.unigrams[pair[1]][0]) for pair in pairs)
@@ -72,7 +72,7 @@ class Bigrams:
 
 
 def bigrams_of(symbols, likely=()):
-    """All symbols alike, but that the second of each likely pair follows the first nine times of ten."""
+    """Uniform, except that the second symbol of each likely pair follows the first with probability 0.9."""
     even = {one: (-1.2 - 0.01 * place, -0.3) for place, one in enumerate(("<unk>", "</s>", *symbols))}
     return Bigrams({"<s>": (-99, -0.3), **even}, {pair: math.log10(0.9) for pair in likely})
 
@@ -86,7 +86,7 @@ def czech_and_slovak(tmp_path):
 
 @pytest.fixture(scope="module")
 def run(one_thread, tmp_path_factory):
-    """A run with a model that was never trained, and whose output is therefore ambiguous; and its dataset."""
+    """A run with an untrained model, whose output is therefore ambiguous, and its dataset."""
     folder = tmp_path_factory.mktemp("run")
     write_dataset(folder / "data", num_train=1)
     vocabulary = Vocabulary(["aaa", "bbb"], LETTERS["aaa"] + LETTERS["bbb"])
@@ -105,7 +105,7 @@ def test_the_best_of_all_labels_is_found():
         best = max(all_labels, key=all_labels.__getitem__)
         assert merged(search._best_path(log_probs)) == best
         differ += merged(log_probs.argmax(-1).tolist()) != best
-    assert differ > 5  # or it is no test of more than greedy decoding
+    assert differ > 5  # otherwise greedy decoding would pass
 
 
 @pytest.mark.parametrize("lm_weight", [0.0, 0.3, 2.0])
@@ -209,7 +209,7 @@ def test_beam_search_leaves_the_files_of_greedy_decoding_alone(run):
 def test_commands_search_with_an_ngram_model(run, tmp_path):
     symbols = ["[aaa]", "[bbb]", *LETTERS["aaa"], *LETTERS["bbb"]]
     path = bigrams_of(symbols, [("<s>", "[bbb]"), ("[bbb]", "h"), ("h", "</s>")]).write(tmp_path / "lm.arpa")
-    options = ["--lm", str(path), "--lm-weight", "50"]  # the audio has no say
+    options = ["--lm", str(path), "--lm-weight", "50"]  # the language model alone decides
     done = CliRunner().invoke(app, ["evaluate", str(run.path), "--dataset", str(run.path / "data"), *options])
     assert done.exit_code == 0, done.output
     assert f"Scores: {run.scores('test-beam')}" in done.output

@@ -75,7 +75,7 @@ def test_batches_change_nothing(run):
 
 def test_another_dataset_is_read_instead_of_the_audio_of_the_manifest(run):
     class NextOne(SpeechDataset):
-        """The audio of the utterance after."""
+        """Utterances with the audio of the next one."""
 
         def __getitem__(self, index):
             return replace(super().__getitem__((index + 1) % len(self)), index=index)

@@ -26,14 +26,14 @@ def run(folder):
 
 
 def modification_times(folder):
-    """Of the page, and of all files of the corpus and the runs that are expensive to write."""
+    """Modification times of the page and of all files of the corpus and the runs that are expensive to write."""
     paths = [folder / "report.html", *folder.rglob("*.wav"), *folder.rglob("*.safetensors"), *folder.rglob("log.jsonl")]
     return {path: path.stat().st_mtime_ns for path in paths}
 
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory):
-    """Stopped while speech is made, the same command, and once more."""
+    """The demo, stopped during synthesis, then run twice more with the same command."""
     folder = tmp_path_factory.mktemp("demo") / "out"
     with subprocess.Popen(command(folder), stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60

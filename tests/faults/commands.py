@@ -1,4 +1,4 @@
-"""The commands of the project on small data, each with what it must end with, whatever comes between."""
+"""The commands of the project on small data, and their expected results in spite of faults."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import tones
 import yaml
 
-# What several threads add up may differ in the last bit from what one does.
+# Sums by several threads may differ in the last bit.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
 # Files that depend on the course of a run, not on its result: times, process numbers, progress.
@@ -20,7 +20,7 @@ OF_THE_WAY = ("checkpoints", "logs", "run.json", "log.jsonl", "config.yaml", "tr
 
 @dataclass(frozen=True)
 class Command:
-    """A command that writes `out`, and may be given again after it broke off."""
+    """A command that writes `out`, and can be repeated after an interruption."""
 
     name: str
     arguments: tuple[str, ...]
@@ -31,7 +31,7 @@ class Command:
         return [sys.executable, "-m", "ctcdro", *self.arguments]
 
     def start(self, also: dict[str, str] | None = None) -> subprocess.Popen:
-        """Begins; `also` is added to the environment."""
+        """Starts the command; `also` is added to the environment."""
         return subprocess.Popen(
             self.line,
             stdout=subprocess.PIPE,
@@ -47,13 +47,13 @@ class Command:
         return subprocess.CompletedProcess(self.line, process.returncode, told)
 
     def finish(self) -> None:
-        """Gives the command until it is done; one that has nothing left to do may say so."""
+        """Repeats the command until it is done; a command that has nothing left to do may fail."""
         done = self.run()
         assert done.returncode == 0 or "finished run" in done.stdout, done.stdout
 
 
 def ended(out: Path) -> dict[str, bytes]:
-    """What a command ended with, by the paths of files, without the folder that it was given and times."""
+    """The files of a finished command by path, without its folder and times."""
     found = {}
     for path in sorted(out.rglob("*")) if out.is_dir() else [out]:
         name = path.relative_to(out).as_posix()
@@ -90,7 +90,7 @@ def write_sweep(folder: Path, dataset: Path) -> Path:
 
 
 def write_nemo(folder: Path, dataset: Path) -> Path:
-    """The dataset as a manifest of NeMo, with the audio where it is."""
+    """The dataset as a NeMo manifest, with absolute audio paths."""
     path = folder / "nemo.jsonl"
     records = [json.loads(line) for line in (dataset / "train.jsonl").read_text().splitlines()]
     for record in records:
@@ -100,7 +100,7 @@ def write_nemo(folder: Path, dataset: Path) -> Path:
 
 
 def make_commands(folder: Path, outs: Path) -> dict[str, Command]:
-    """All commands, with what they need in `folder`, and what they make in `outs`."""
+    """All commands, with their inputs in `folder` and their outputs in `outs`."""
     for one in (folder, outs):
         one.mkdir(parents=True, exist_ok=True)
     dataset = folder / "dataset"

@@ -1,4 +1,4 @@
-"""What can go wrong with a machine, and what must hold after: `make test-faults`."""
+"""Faults of a machine, and the guarantees after them: `make test-faults`."""
 
 from pathlib import Path
 

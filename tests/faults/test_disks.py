@@ -1,4 +1,4 @@
-"""A disk that is full or cannot be written to: a message, nothing lost, and the same end once there is room."""
+"""A full or read-only disk: a message, nothing lost, and the same result once there is room."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ def base(tmp_path_factory):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk in memory of which the size can be set; needs the right to mount one."""
+    """A disk in memory whose size can be set; needs permission to mount."""
     place = tmp_path / "disk"
     place.mkdir()
     if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "disk", place]).returncode:
@@ -32,7 +32,7 @@ def remount(disk, options):
 
 @pytest.fixture(scope="module")
 def undisturbed(base, tmp_path_factory):
-    """What each command ends with where there is room."""
+    """The result of each command on a large disk."""
     ends = {}
     for name, command in make_commands(base, tmp_path_factory.mktemp("undisturbed")).items():
         command.finish()
@@ -43,7 +43,7 @@ def undisturbed(base, tmp_path_factory):
 def assert_ended_as_it_would(command: Command, expected):
     found = ended(command.out)
     assert found.keys() == expected.keys()
-    if command.name != "report":  # which has a date
+    if command.name != "report":  # it contains a date
         assert found == expected
 
 

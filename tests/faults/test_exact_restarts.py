@@ -51,7 +51,7 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module", autouse=True)
 def everything_is_imported():
-    """So that the first launch takes no longer than the others."""
+    """Makes the first launch as fast as the others."""
     process = CONTEXT.Process(target=int)
     process.start()
     process.join()
@@ -97,7 +97,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, enc
             killed_at.append((out / "log.jsonl").read_text().count("\n") if (out / "log.jsonl").exists() else 0)
         else:
             assert codes == [0] * case.num_processes, run.errors
-        if (out / "model").exists():  # it may have been killed after its end
+        if (out / "model").exists():  # it may have been killed after it finished
             assert outcome(out) == expected
             begin_again()
     launch().finish()

@@ -1,4 +1,4 @@
-"""kill -9 at random moments, and the same command again: nothing is lost, and the end is the same."""
+"""kill -9 at random moments, then the same command again: nothing is lost, and the result is the same."""
 
 import contextlib
 import os
@@ -25,13 +25,13 @@ def command_named(name, base, outs) -> Command:
     commands = make_commands(base, outs)
     if name != "evaluate":
         return commands[name]
-    # It writes into the folder of a run, so each has its own.
+    # It writes to the folder of a run, so each needs a separate one.
     shutil.copytree(base / "trained", outs / "trained", dirs_exist_ok=True)
     return Command("evaluate", ("evaluate", str(outs / "trained"), "--split", "test"), outs / "trained")
 
 
 def kill(process) -> None:
-    """The command and all processes that it has begun, at once."""
+    """Kills the command and all processes that it has started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -60,7 +60,7 @@ def test_killed_at_random_moments_and_given_again_a_command_ends_the_same(name, 
     expected, found = ended(whole.out), ended(command.out)
     assert found.keys() == expected.keys()
     for path in expected:
-        if name != "report":  # which has a date
+        if name != "report":  # it contains a date
             assert found[path] == expected[path], path
 
 

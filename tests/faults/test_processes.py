@@ -21,7 +21,7 @@ def dataset(tmp_path_factory):
 
 
 def start_ranks(config, out, num_ranks=2):
-    """The processes of a run as a cluster starts them: one by one, with nothing that watches over them."""
+    """The processes of a run, started one by one without a supervisor, as on a cluster."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -72,7 +72,7 @@ def test_when_a_rank_is_killed_the_other_stops_with_a_message_and_the_run_resume
     other = processes[1 - rank]
     told, _ = other.communicate(timeout=SECONDS_TO_STOP)
     processes[rank].communicate()
-    if other.returncode:  # else the run had ended before
+    if other.returncode:  # otherwise the run had already finished
         assert "Traceback" not in told, told
         assert "another process" in told.lower(), told
         finish_ranks(config, out)

@@ -1,4 +1,4 @@
-"""Files that change between restarts: damaged checkpoints cost steps, other data are refused, clocks mean nothing."""
+"""Files that change between restarts: damaged checkpoints cost steps, other data are rejected, clocks are ignored."""
 
 import os
 import random
@@ -90,7 +90,7 @@ def test_a_manifest_that_changed_is_refused(half, dataset, tmp_path):
 
 @pytest.mark.parametrize("years", [-30, 30])
 def test_files_that_seem_to_come_from_another_time_change_nothing(years, half, whole, tmp_path):
-    """As after a jump of the clock."""
+    """Changes file times, like a jump of the clock."""
     command = copied(half, tmp_path)
     for path in command.out.rglob("*"):
         then = path.stat().st_mtime + years * 365 * 86_400
@@ -99,7 +99,7 @@ def test_files_that_seem_to_come_from_another_time_change_nothing(years, half, w
     assert ended(command.out) == whole
 
 
-# Python runs it at its start: every look at the clock is up to thirty years off.
+# Python runs it at startup: the clock is then wrong by up to thirty years.
 JUMPING_CLOCK = """
 import random, time
 now, years = time.time, random.Random(0)
@@ -117,7 +117,7 @@ def test_a_clock_that_jumps_at_every_look_changes_nothing(half, whole, tmp_path)
 
 
 def plant_photos(folder):
-    """Folders of someone else, with names that checkpoints could have."""
+    """Foreign folders with names of checkpoints."""
     for name in ("1", "2019", "000000001", "999999999"):
         (folder / name).mkdir(parents=True)
         (folder / name / "photo.jpg").write_text(name)
@@ -134,7 +134,7 @@ def test_folders_of_others_among_the_checkpoints_stay(half, whole, tmp_path):
 
 @pytest.mark.parametrize("name", ["checkpoints", ".lock"])
 def test_nothing_is_read_or_written_through_a_link_in_a_run_folder(name, half, tmp_path):
-    """A run folder from a stranger must not reach into other folders."""
+    """An untrusted run folder must not affect other folders."""
     command = copied(half, tmp_path)
     photos = plant_photos(tmp_path / "photos")
     if name == "checkpoints":

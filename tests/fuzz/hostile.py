@@ -17,7 +17,7 @@ FUZZ = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
-# What has broken readers somewhere: numbers beyond all bounds, halves of characters, depth, ends of lines of all sorts.
+# Edge cases of readers: huge numbers, unpaired surrogates, deep nesting, all kinds of line ends.
 TOKENS = [
     *(b"\0", b"\n", b"\r", b"\r\n", b"\x0b", b"\x1c", b"\x85", b"\xff\xfe", b"\xef\xbb\xbf", b"\xc3", b"\xed\xa0\x80"),
     *(b'"', b"'", b"\\", b"\\u0000", b"\\ud800", b"\\udc00", b"\\x", b"{", b"}", b"[", b"]", b"(", b")", b",", b":"),
@@ -124,7 +124,7 @@ def _places(value, depth=0):
 
 
 def as_json(record) -> bytes:
-    """As another program may write it: with NaN, halves of characters, and numbers of any length."""
+    """JSON that another program might write, with NaN, unpaired surrogates, and numbers of any length."""
     return json.dumps(record).encode()
 
 

@@ -1,4 +1,4 @@
-"""Files that are larger than they look, and long lists: memory does not grow with them."""
+"""Files that expand when read, and long manifests: memory stays bounded."""
 
 import gzip
 import json

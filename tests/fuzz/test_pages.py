@@ -1,4 +1,4 @@
-"""Every string from data is text on the page: hostile ones leave it built of what harmless ones leave it built of."""
+"""Every string from data is text on the page: malicious strings do not change its elements."""
 
 import json
 from html.parser import HTMLParser
@@ -21,7 +21,7 @@ HARMLESS = [f"x{number}" for number in range(len(STRINGS))]
 
 
 class Built(HTMLParser):
-    """What a page is built of: elements with the names of their attributes; addresses; scripts and styles; and text."""
+    """The structure of a page: elements with their attribute names, addresses, scripts, styles, and text."""
 
     def __init__(self, page):
         super().__init__()

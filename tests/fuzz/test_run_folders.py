@@ -1,4 +1,4 @@
-"""Folders of runs with damaged files: what `ctcdro report` and `ctcdro export` read."""
+"""Run folders with damaged files, read by `ctcdro report` and `ctcdro export`."""
 
 import json
 import shutil
@@ -28,13 +28,13 @@ def run(tmp_path_factory):
 
 
 def succeeds_or_reports(run, out):
-    """What is said must name a file of the run, or of its dataset, or the run itself."""
+    """Errors must name the run, one of its files, or a file of its dataset."""
     is_reported(lambda: write_report([run.path], out, num_worst=1, audio=False), run.path.parent, "baseline")
     is_reported(lambda: model_card(run).encode(), run.path)
 
 
 def damage(data, path):
-    """Lines and values of a file changed."""
+    """Changes lines and values of a file."""
     sound = path.read_bytes()
     if path.suffix == ".yaml":
         return data.draw(damaged(sound))

@@ -1,4 +1,4 @@
-"""What runs save, damaged or made up: checkpoints whose digests are right, tensors, vocabularies, folders of models."""
+"""Damaged and forged files of runs: checkpoints with valid digests, tensors, vocabularies, model folders."""
 
 import json
 import os
@@ -168,7 +168,7 @@ def test_configurations_of_pretrained_encoders(tmp_path_factory, folders, data):
     shutil.copytree(folders["wav2vec2"], folder)
     sound = (folder / "config.json").read_bytes()
     (folder / "config.json").write_bytes(data.draw(st.one_of(damaged(sound), altered(json.loads(sound)).map(as_json))))
-    with warnings.catch_warnings(action="ignore"):  # of transformers, about settings it does not know
+    with warnings.catch_warnings(action="ignore"):  # transformers warns about unknown settings
         is_reported(lambda: build(str(folder), 8, seed=0), folder)
     shutil.rmtree(folder)
 

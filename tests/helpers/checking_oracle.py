@@ -1,4 +1,4 @@
-"""The findings of `ctcdro check`, in plain Python that keeps every line: slow and large, and easy to believe."""
+"""An independent, simple and slow implementation of the findings of `ctcdro check`."""
 
 import os
 from statistics import median
@@ -16,7 +16,7 @@ from ctcdro.storage.json_files import scan_json_lines
 SPLITS = ("train", "dev", "test")
 
 
-# What the languages of the tests stand for.
+# Codes of the same language in the tests.
 SAME_LANGUAGE = {"cs": "ces", "Czech": "ces"}
 
 
@@ -206,7 +206,7 @@ def about_rates(rows, min_for_pace):
 
 
 def typical_seconds(said, number):
-    """By a line through the medians of the shortest and the longest third."""
+    """Uses a line through the medians of the shortest and the longest third."""
     third = len(said) // 3
     left, right = ([median(size[axis] for size in part) for axis in (0, 1)] for part in (said[:third], said[-third:]))
     if right[0] == left[0]:
@@ -218,7 +218,7 @@ def typical_seconds(said, number):
 
 
 def about_audio(rows):
-    """By the headers alone."""
+    """Uses only the headers."""
     paths = [os.path.normpath(utterance.audio_filepath) for _, _, utterance in rows]
     for _, where, utterance in rows:
         path = utterance.audio_filepath

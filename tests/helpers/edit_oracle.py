@@ -24,7 +24,7 @@ SCRIPTS = [
 
 
 def edit_distance(reference, hypothesis):
-    """The textbook's: a row of the table at a time."""
+    """The textbook algorithm, one row of the table at a time."""
     row = list(range(len(hypothesis) + 1))
     for i, expected in enumerate(reference, start=1):
         diagonal, row[0] = row[0], i

@@ -58,7 +58,7 @@ def write_junk(folder):
 
 
 def outcome(path):
-    """What a run leaves behind, without the times."""
+    """The files of a run, without times."""
     folder = RunFolder(path)
     files = sorted(path for path in folder.model.rglob("*") if path.is_file())
     log = [{**record, "seconds": None} for record in read_log(folder.log)]
@@ -96,12 +96,12 @@ class Launch:
         return self._report.read_text() if self._report.exists() else ""
 
     def finish(self) -> None:
-        """Waits for the end, which must be a good one."""
+        """Waits until all processes have ended successfully."""
         codes = self.wait()
         assert codes == [0] * len(codes), self.errors
 
     def wait(self) -> list[int | None]:
-        """Waits for the end, and returns the exit status of each process."""
+        """Waits until all processes have ended, and returns their exit status."""
         deadline = time.monotonic() + SECONDS_TO_END
         while any(process.is_alive() for process in self._processes) and time.monotonic() < deadline:
             if any(process.exitcode for process in self._processes):
@@ -138,7 +138,7 @@ def _train(config, out, report, rank, num_processes, port, killed_at):
         if record["step"] == killed_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    torch.set_num_threads(1)  # what several threads add up may differ in the last bit from what one does
+    torch.set_num_threads(1)  # sums by several threads may differ in the last bit
     train(read_config(config), out, watch)
 
 

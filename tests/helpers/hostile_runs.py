@@ -1,4 +1,4 @@
-"""Runs whose languages, ids, texts, names and settings would all like to be run by a browser or a template."""
+"""Runs whose languages, ids, texts, names and settings try to be executed by a browser or a template."""
 
 import json
 
@@ -9,7 +9,7 @@ from ctcdro import Manifest
 from ctcdro.report.read_runs import read_runs
 from ctcdro.scoring.transcripts import Prediction
 
-# Each would set `taken`, were it anything but text; {{7*7}} would be 49.
+# If one of them were not plain text, it would set `taken`; {{7*7}} would be 49.
 STRINGS = [
     "<script>window.taken=1</script>",
     "</script><script>window.taken=2</script>",

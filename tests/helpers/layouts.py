@@ -1,4 +1,4 @@
-"""Small corpora in the layouts that readers know, with audio that is really there."""
+"""Small corpora in the layouts of all readers, with real audio files."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ class Spoken:
 
 
 def tone(seconds, sample_rate=16_000):
-    """Samples of something that is not silence."""
+    """Samples that are not silent."""
     return 0.3 * np.sin(np.arange(round(seconds * sample_rate)) * 0.05)
 
 
@@ -53,7 +53,7 @@ def write_lines(path, lines, newline="\n", mark=False):
 
 
 def grouped(spoken, *names):
-    """Utterances by the fields of those names; all splits are there."""
+    """Utterances of all splits."""
     found = defaultdict(list)
     for one in spoken:
         for split in SPLITS if "split" in names else [None]:

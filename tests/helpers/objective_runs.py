@@ -1,4 +1,4 @@
-"""Every objective, random batches for it, and the way it runs over them."""
+"""Every objective, random batches, and a loop over them."""
 
 import random
 from functools import partial

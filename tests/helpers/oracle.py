@@ -1,6 +1,6 @@
 """Algorithms 1 and 2 of the paper, line by line, in double precision and plain Python.
 
-Written from the paper and not from the package, to judge it by. A batch is a list of (loss, group).
+Written from the paper, independently of the package. A batch is a list of (loss, group).
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -53,7 +53,7 @@ def write_run(path, dataset, objective="erm", seed=0, share_wrong=0.2, profile="
 
 
 def write_evaluation(folder, predictions, profile="plain", split="test"):
-    """What `ctcdro evaluate` writes."""
+    """Writes the files of `ctcdro evaluate`."""
     folder.predictions(split).parent.mkdir(exist_ok=True)
     write_predictions(folder.predictions(split), predictions)
     write_json(folder.scores(split), json.loads(json.dumps(score(predictions, profile).to_record())))

@@ -10,7 +10,7 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoder
 SIZE = {
     **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48},
     **{"hidden_dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0, "feat_proj_dropout": 0.0},
-    **{"final_dropout": 0.0, "layerdrop": 0.1, "mask_time_prob": 0.5},  # the last two, to see them switched off
+    **{"final_dropout": 0.0, "layerdrop": 0.1, "mask_time_prob": 0.5},  # the last two must be switched off
 }
 CONVOLUTIONS = {"conv_dim": [12] * 7, "num_conv_pos_embedding_groups": 4}
 LARGE = {**SIZE, **CONVOLUTIONS, "num_conv_pos_embeddings": 16, "feat_extract_norm": "layer"}
@@ -47,14 +47,14 @@ def write(name, folder):
         torch.manual_seed(0)
         model = MODELS[name]()
         for parameter_name, parameter in model.named_parameters():
-            if parameter_name.endswith(("bias", "layer_norm.weight")):  # random too, so that nothing hides in zeros
+            if parameter_name.endswith(("bias", "layer_norm.weight")):  # random, so that zeros do not hide errors
                 torch.nn.init.normal_(parameter, mean=float(parameter_name.endswith("weight")), std=0.3)
     model.save_pretrained(folder)
     return str(folder)
 
 
 def write_with_dropout(folder, name="wav2vec2"):
-    """Writes the checkpoint of that name with all its dropout on, as pretrained checkpoints have it."""
+    """Writes the checkpoint of that name with dropout, like pretrained checkpoints."""
     path = Path(write(name, folder)) / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps({key: 0.1 if key.endswith("dropout") else value for key, value in config.items()}))

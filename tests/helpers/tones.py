@@ -1,4 +1,4 @@
-"""Speech of no tongue: a tone for each letter, so that a small model learns to read it in seconds."""
+"""Artificial speech with one tone per letter, which a small model learns in seconds."""
 
 import numpy as np
 import soundfile
@@ -11,7 +11,7 @@ LETTERS = {"aaa": "abcd", "bbb": "efgh", "ccc": "ijkl"}
 
 
 def write_dataset(folder, languages=("aaa", "bbb"), num_train=24, num_dev=4, seed=0):
-    """A dataset of such languages, with train, dev and test."""
+    """Writes a dataset of such languages, with train, dev and test."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for split, number in {"train": num_train, "dev": num_dev, "test": num_dev}.items():

@@ -33,7 +33,7 @@ TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
 
 
 class Killed(BaseException):
-    """Nothing is to catch it."""
+    """An exception that nothing catches."""
 
 
 class Corpus:

@@ -62,7 +62,7 @@ def make_loss(objective: ctcdro.Objective | None = None) -> RobustCTCLoss:
 
 
 class Killed(BaseException):
-    """Nothing is to catch it."""
+    """An exception that nothing catches."""
 
 
 class Recognizer(sb.Brain):
@@ -419,7 +419,7 @@ def test_loss_can_be_made_in_a_recipe():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"groups": ["clear"] * 5 + ["unheard"]}, "`groups` has 'unheard', which is not in `group_names`: clear"),
+        ({"groups": ["clear"] * 5 + ["unheard"]}, "`groups` contains 'unheard', which is not in `group_names`: clear"),
         ({"groups": ["clear"]}, r"one entry per utterance.*got \(6,\) and \(1,\)"),
         ({"input_lens": torch.full((6,), 50)}, "`input_lengths`: utterance 0 has .* frames, but `log_probs` has"),
         ({"log_probs": torch.zeros(50, 6, toy.NUM_LABELS)}, "would be 50 utterances"),

@@ -1,4 +1,4 @@
-"""Pretrained encoders: what they give is what `transformers` gives for the utterance alone."""
+"""Pretrained encoders give the output of `transformers` for the utterance alone."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Exported recognizers: what `transformers` makes of them, by itself."""
+"""Exported recognizers, used by `transformers` alone."""
 
 import pytest
 import torch

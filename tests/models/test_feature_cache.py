@@ -1,4 +1,4 @@
-"""Kept features of frozen encoders: what a run has of them, and what becomes of them when things change."""
+"""Cached features of frozen encoders: their use in runs, and changes of encoder and audio."""
 
 import os
 import shutil
@@ -74,7 +74,7 @@ def test_a_batch_of_features_gives_what_the_audio_gives(dataset, encoder, tmp_pa
 def test_ranks_fill_everything_whenever_each_of_them_starts(dataset, encoder, tmp_path):
     manifest, _, _, cache = filled(dataset, encoder, tmp_path / "one")
     other = FeatureCache(tmp_path / "ranks", cache._recognizer)
-    for rank in range(3):  # each finds what the ones before it have written
+    for rank in range(3):  # each finds the files of the previous ones
         other.fill(manifest, rank=rank, num_ranks=3)
     assert all(other.path(utterance).exists() for utterance in manifest)
 
@@ -156,7 +156,7 @@ def test_features_are_computed_once_and_again_if_audio_changes(dataset, encoder,
 
 
 def test_features_that_a_power_cut_shortened_are_computed_again(dataset, encoder, tmp_path):
-    """Files of features are not flushed to the disk; what is left of one is empty, or some whole pages."""
+    """Feature files are not flushed to disk; after a power failure one may be empty or truncated."""
     manifest, _, _, cache = filled(dataset, encoder, tmp_path)
     path = cache.path(manifest[0])
     whole = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Masks and means that do not see padding."""
+"""Masks and means that ignore padding."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The recognizer: what every encoder promises, tiny and random, and mel-small."""
+"""The recognizer: guarantees of every encoder, on tiny random checkpoints and mel-small."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def encoder(request, folders):
 
 
 def make(encoder, **options):
-    """A recognizer without chance in training."""
+    """A recognizer without randomness in training."""
     model = build(encoder, len(VOCABULARY), **{"seed": 0, "spec_augment": False, **options})
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -111,7 +111,7 @@ def test_every_parameter_gets_a_gradient_and_a_batch_the_sum_of_those_of_its_utt
             model.losses(model(*draw(*lengths)), TARGETS[rows], NUM_LABELS[rows]).sum().backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     without = [name for name, gradient in gradients[0].items() if gradient is None]  # several processes would wait
-    assert without in ([], ["encoder.network.embed_positions.weight"])  # the sines of Whisper
+    assert without in ([], ["encoder.network.embed_positions.weight"])  # the sinusoids of Whisper
     assert [name for name, p in model.named_parameters() if not p.requires_grad] == without
     for name, gradient in gradients[0].items():
         if name in without:
@@ -253,7 +253,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(encoder, lora):
     gradients = []
     for checkpointing in (False, True):
         model = make(encoder, gradient_checkpointing=checkpointing, lora=lora).train()
-        # Two batches, and only then the way back: nothing may be kept from the last one only.
+        # Two forward passes before the backward passes: no state of a batch may be overwritten.
         losses = [
             model.losses(model(*draw(*lengths)), TARGETS[:2], NUM_LABELS[:2]).sum()
             for lengths in ((9_000, 4_000), (2_000, 7_000))

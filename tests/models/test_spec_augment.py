@@ -1,4 +1,4 @@
-"""SpecAugment: what it hides and what it leaves."""
+"""SpecAugment: masks and their statistics."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What every objective promises, on the host and on other devices."""
+"""Guarantees of every objective, on the host and on other devices."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""The state of an objective: what it holds, what it refuses, and what it does not depend on."""
+"""The state of an objective: contents, rejected states, independence of devices and types."""
 
 import copy
 import math

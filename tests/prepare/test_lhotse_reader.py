@@ -1,4 +1,4 @@
-"""lhotse manifests: stretches of cuts, and recordings that are not plain files."""
+"""lhotse manifests: segments of cuts, and recordings that are not plain files."""
 
 import json
 

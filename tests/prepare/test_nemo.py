@@ -1,4 +1,4 @@
-"""NeMo manifests: stretches, languages, and lines that are none."""
+"""NeMo manifests: segments, languages, and invalid lines."""
 
 import json
 

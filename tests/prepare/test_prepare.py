@@ -1,4 +1,4 @@
-"""What all preparation shares, beyond what is tested for each reader."""
+"""Preparation of a dataset, apart from the tests of each reader."""
 
 import errno
 import json
@@ -199,7 +199,7 @@ def corpus(tmp_path_factory):
 
 @given(ITEMS)
 def test_what_is_written_as_it_comes_is_what_is_written_at_once(corpus, items):
-    """Against a preparation that keeps everything, written apart."""
+    """Compares with an independent implementation that keeps everything in memory."""
     texts = {"Ahoj!": "ahoj", "dobrý den": "dobrý den"}
     lengths = {"1.wav": 1.0, "2.wav": 2.0}
     kept = {"train": [], "dev": [], "test": []}
@@ -316,7 +316,7 @@ def test_a_line_takes_some_bytes(tmp_path):
 
 
 def test_of_two_processes_that_prepare_one_folder_one_is_rejected_and_no_split_is_lost(tmp_path):
-    """With other splits and options each, as two commands that were given by mistake."""
+    """Two processes with different splits and options, as if started by mistake."""
     processes = multiprocessing.get_context("fork")
     for number in range(3):
         write_audio(tmp_path / f"{number}.wav", 1.0)

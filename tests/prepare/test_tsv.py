@@ -83,6 +83,14 @@ def test_clips_of_old_releases_have_no_suffix(tmp_path):
     assert done.manifests["train"][0].speaker == "speaker"
 
 
+def test_fleurs_from_the_hub_has_its_languages_in_a_folder(tmp_path):
+    Fleurs().write(tmp_path / "languages", SPOKEN)
+    Fleurs().write(tmp_path / "download" / "data", SPOKEN)
+    expected = prepare(read_fleurs(tmp_path / "languages"), tmp_path / "one", {}).statistics
+    assert prepare(read_fleurs(tmp_path / "download"), tmp_path / "two", {}).statistics == expected
+    assert set(expected) == set(SPLITS)
+
+
 def test_audio_of_fleurs_that_is_not_unpacked_is_named(tmp_path):
     Fleurs().write(tmp_path, SPOKEN)
     (tmp_path / "cs_cz" / "audio" / "dev").rename(tmp_path / "cs_cz" / "audio" / "away")

@@ -1,4 +1,4 @@
-"""What `make test` does when a test ends its process: pytest with the options of the Makefile, on tests that crash."""
+"""`make test` fails if a test crashes its process: runs pytest with the options of the Makefile on tests that crash."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def test_never_reached():
 
 @pytest.fixture
 def make_test(tmp_path):
-    """Runs what `make test` runs, in a folder with harmless tests and the given ones."""
+    """Runs pytest like `make test`, in a folder with harmless tests and the given ones."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "tests" / "helpers"),
@@ -60,7 +60,7 @@ def make_test(tmp_path):
     def run(*given, options=()):
         for number, text in enumerate(given):
             (tmp_path / f"test_given_{number}.py").write_text(text)
-        # Without an end, the child would be what this test is there to find.
+        # Without a time limit, the child itself could hang.
         return subprocess.run(
             [*line, *options], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
         )

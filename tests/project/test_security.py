@@ -17,7 +17,7 @@ from ctcdro.cli.main import main
 PACKAGE = Path(ctcdro.__file__).parent
 MODULES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
-# Modules that run, or make objects of, what they are given.
+# Modules that execute their input, or create objects from it.
 MODULES_NOT_USED = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "tarfile", "zipfile"}
 CALLS_NOT_USED = {
     *("eval", "exec", "compile", "__import__"),
@@ -25,19 +25,19 @@ CALLS_NOT_USED = {
     *("torch.save", "torch.hub.load", "shutil.unpack_archive", "pickle.load", "pickle.loads"),
 }
 METHODS_NOT_USED = {"extractall"}
-# Arguments that must not be, or must be, what they are here.
+# Forbidden and required values of arguments.
 ARGUMENTS_NOT_USED = {("shell", True), ("allow_pickle", True), ("trust_remote_code", True), ("weights_only", False)}
 
 
 def name_of(node):
-    """As it is written: `os.path.join`."""
+    """The dotted name of an expression, such as `os.path.join`."""
     if isinstance(node, ast.Attribute):
         return f"{name_of(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def dangers(path):
-    """What a file uses of the above, by line. `yaml.load` may be used with a subclass of the safe loader."""
+    """Uses of the above in a file, by line. `yaml.load` is allowed with a subclass of the safe loader."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     safe_loaders = {node.name for node in classes if [name_of(base) for base in node.bases] == ["yaml.SafeLoader"]}
@@ -87,12 +87,12 @@ def test_every_yaml_loader_is_the_safe_one():
 
 
 class Asked(BaseException):
-    """The network was; no one catches this and tries again."""
+    """Raised when the network is used; nothing catches it and retries."""
 
 
 @pytest.fixture
 def no_network(monkeypatch):
-    """Notes every attempt to find or reach another machine, and refuses it."""
+    """Records and refuses every attempt to find or reach another machine."""
     attempts = []
 
     def refuse(*arguments, **_):
@@ -113,7 +113,7 @@ def no_network(monkeypatch):
 
 
 def command(monkeypatch, *arguments):
-    """Runs a command in this process, and returns what it ends with."""
+    """Runs a command in this process, and returns its exit status."""
     monkeypatch.setattr(sys, "argv", ["ctcdro", *map(str, arguments)])
     try:
         main()
@@ -151,7 +151,7 @@ def test_no_command_asks_for_the_network_unless_a_name_on_the_hub_is_given(
 
 
 def test_a_name_on_the_hub_is_asked_for(tmp_path, monkeypatch, no_network, one_thread):
-    """So that the test above would notice."""
+    """Shows that the test above can fail."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     dataset = write_dataset(tmp_path / "data", num_train=2, num_dev=2)
     values = {"dataset": str(dataset), "model": {"encoder": "nobody-has/this-encoder"}}

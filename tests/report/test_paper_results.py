@@ -1,4 +1,4 @@
-"""The paper's figures are whole, and agree with each other."""
+"""The paper's results are complete and consistent."""
 
 import pytest
 

@@ -12,7 +12,7 @@ from tones import write_dataset
 
 from ctcdro import Manifest, Utterance
 from ctcdro.prepare.readers.ml_superb_sets import SETS
-from ctcdro.report.read_runs import read_dataset, read_runs
+from ctcdro.report.read_runs import WeightHistory, read_dataset, read_runs
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +25,19 @@ def run(tmp_path, dataset):
     return write_run(tmp_path / "run", dataset, "ctc-dro")
 
 
+def test_weights_are_uniform_if_all_groups_have_the_same_at_all_steps():
+    assert WeightHistory([1, 2], {"aaa": [0.5, 0.5], "bbb": [0.5, 0.5]}).is_uniform
+    assert not WeightHistory([1], {"aaa": [0.4], "bbb": [0.6]}).is_uniform
+    assert not WeightHistory([1, 2], {"aaa": [0.5, 0.4], "bbb": [0.5, 0.6]}).is_uniform
+
+
 def test_a_run_is_read_with_all_that_it_left_behind(run, dataset):
     [result] = read_runs([run.path]).runs
     assert result.name == "run"
     assert result.scores.to_record() == json.loads(run.scores("test").read_text())
     assert result.weights.steps == [1, 2, 3]
     assert result.weights.groups["bbb"] == pytest.approx([0.55, 0.6, 0.65])
-    assert not result.weights.is_constant
+    assert not result.weights.is_uniform
     assert result.speed.num_steps == 3
     assert result.speed.audio_seconds == 180.0
     assert result.speed.audio_per_second == 2.0  # 60 s of audio, every 30 s

@@ -1,4 +1,4 @@
-"""A table is the same in every form, and no text from data can break out of any of them."""
+"""A table has the same content in every format, and text from data is escaped in all of them."""
 
 import csv
 import io

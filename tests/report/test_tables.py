@@ -1,4 +1,4 @@
-"""The tables show what the scores say."""
+"""The tables show the scores."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The worst utterances are found, aligned and heard."""
+"""The worst utterances are found, aligned, and have audio."""
 
 import base64
 import io
@@ -38,7 +38,7 @@ def test_letters_keep_their_marks_and_spaces_are_letters():
 
 
 def distance(one, other):
-    """Levenshtein's, as in any textbook."""
+    """The Levenshtein distance, as in textbooks."""
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, start=1):
         before, row[0] = row[0], i

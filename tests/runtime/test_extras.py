@@ -1,4 +1,4 @@
-"""Where an optional package is missing, the extra that has it is named."""
+"""If an optional package is missing, the error names its extra."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ OPTIONAL = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_tex
 # Import names of the packages, where they differ.
 MODULES = {"pyyaml": "yaml", "espeakng-loader": "espeakng_loader", "flashlight-text": "flashlight"}
 
-# No finder finds a blocked module, as where its package is not installed.
+# Blocked modules cannot be found, as if their package were not installed.
 BLOCKING = """
 import sys
 from importlib.machinery import PathFinder

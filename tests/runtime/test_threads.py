@@ -1,4 +1,4 @@
-"""Many at a time, in order, and no more in hand than can be worked at soon."""
+"""Parallel calls: results in order, and a bounded number in flight."""
 
 import threading
 

@@ -252,7 +252,7 @@ def test_a_file_that_broke_off_is_an_error_or_shorter_and_never_a_crash(tmp_path
     for length in np.linspace(0, len(content) - 1, 40).astype(int):
         path.write_bytes(content[:length])
         assert 0 < len(audio_or_named_fault(path)) <= 3 * SAMPLE_RATE
-        if length < 0.9 * len(content):  # those which libsndfile takes for shorter files are found out by the duration
+        if length < 0.9 * len(content):  # for libsndfile, these are shorter files; the duration reveals the damage
             with pytest.raises(AudioError):
                 read_audio(path, duration=3.0)
 
@@ -301,7 +301,7 @@ def test_names_of_files_may_be_in_any_script(tmp_path):
     assert len(read_audio(str(path))) == 100
 
 
-# The error, on its way.
+# Errors across processes.
 
 
 def test_the_error_survives_pickling():

@@ -1,31 +1,21 @@
 """Names of languages."""
 
-import pytest
-
 from ctcdro.prepare.readers.ml_superb_sets import SETS
 from ctcdro.speech.language_names import language_name
 
 
-@pytest.mark.parametrize(
-    ("code", "shown"),
-    [
-        ("kor", "Korean (kor)"),
-        ("cs", "Czech (cs)"),
-        ("cmn", "Mandarin Chinese (cmn)"),
-        ("ell", "Modern Greek (ell)"),
-        ("swa", "Swahili (swa)"),
-        ("nob", "Norwegian Bokmål (nob)"),
-    ],
-)
-def test_a_code_is_shown_with_the_name_of_its_language(code, shown):
-    assert language_name(code) == shown
+def test_a_code_is_shown_with_the_name_of_its_language():
+    assert language_name("kor") == "Korean (kor)"
+    assert language_name("cs") == "Czech (cs)"
+    assert language_name("cmn") == "Mandarin Chinese (cmn)"
+    assert language_name("ell") == "Modern Greek (ell)"
+    assert language_name("swa") == "Swahili (swa)"
+    assert language_name("nob") == "Norwegian Bokmål (nob)"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "none", "ces/fleurs", "org_jpn", "cs_cz", "KOR", "qqq", "qaa..qtz", "x\x1b[2J", "Czech"]
-)
-def test_other_text_is_unchanged(text):
-    assert language_name(text) == text
+def test_other_text_is_unchanged():
+    for text in ("", "none", "ces/fleurs", "org_jpn", "cs_cz", "KOR", "qqq", "qaa..qtz", "x\x1b[2J", "Czech"):
+        assert language_name(text) == text
 
 
 def test_all_languages_of_the_paper_have_a_name():

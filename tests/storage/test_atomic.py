@@ -1,4 +1,4 @@
-"""Files and folders appear whole or not at all."""
+"""Files and folders are written completely or not at all."""
 
 import os
 import subprocess
@@ -84,7 +84,7 @@ def test_files_take_their_names_together_or_none_does(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_disk_that_is_full_at_the_very_end_changes_nothing(tmp_path, monkeypatch):
-    """Content waits in memory: a full disk shows when files are closed, before any is renamed."""
+    """Content is buffered: a full disk is detected when files are closed, before any is renamed."""
 
     def open_on_full_disk(path, *arguments, **options):
         return open("/dev/full" if path.name.startswith(".c.") else path, *arguments, **options)
@@ -139,7 +139,7 @@ def test_a_link_in_the_place_of_a_folder_is_replaced_and_its_target_stays(tmp_pa
 
 @pytest.fixture
 def disk(monkeypatch):
-    """What is asked of the disk, in order: no test can cut the power."""
+    """Records the operations on the disk in order, because no test can cut the power."""
     events = []
 
     def noted(name, function, note):

@@ -32,7 +32,7 @@ def lines(tmp_path_factory):
 
 
 def refusal(monkeypatch, capsys, *arguments):
-    """What a command says that ends with 2."""
+    """The message of a command that fails with exit status 2."""
     monkeypatch.setattr(sys, "argv", ["ctcdro", *map(str, arguments)])
     with pytest.raises(SystemExit) as end:
         main()
@@ -77,7 +77,7 @@ def test_no_command_writes_through_a_link_that_stands_for_a_lock(name, lines, ou
 
 @pytest.mark.parametrize("name", ["predictions", "scores"])
 def test_an_evaluation_writes_through_no_link(name, tmp_path):
-    """A run folder of a stranger could have it replace manifests, which have the names of predictions."""
+    """An untrusted run folder could make it replace manifests, which have the names of predictions."""
     dataset = write_dataset(tmp_path / "data", num_train=1, num_dev=1)
     before = contents(dataset)
     (tmp_path / "run" / "model").mkdir(parents=True)

@@ -94,7 +94,7 @@ def test_after_an_error_a_folder_is_gone_if_it_was_made_here_and_is_empty(tmp_pa
 
 
 def test_two_that_fail_and_make_the_folder_again_never_hold_it_together(tmp_path):
-    """The lock file is removed with a folder of which nothing came; one must not lock a file that is gone."""
+    """The lock file is removed together with an empty folder; a process must not lock a removed file."""
     inside, seen, done = [], [], []
 
     def work(number):

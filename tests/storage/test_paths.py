@@ -1,4 +1,4 @@
-"""Files that manifests and tables may name: an untrusted one does not lead to other files unnoticed."""
+"""Paths in manifests and tables: untrusted ones must not point to other files."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_a_path_leads_out_of_a_folder_if_it_ends_above_it():
 
 
 def faults(listed):
-    """What is wrong with utterances that a reader lists; those with audio must be below the folder."""
+    """Problems of the utterances of a reader; the audio of the others must be below the folder."""
     return [item.detail for item in listed if not isinstance(item, CorpusEntry)]
 
 

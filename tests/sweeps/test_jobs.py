@@ -24,7 +24,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 @dataclass(frozen=True)
 class Writes:
-    """A task that writes a file, and what it is like there."""
+    """A task that writes a file that describes its process."""
 
     path: Path
 
@@ -59,7 +59,7 @@ class Dies(Writes):
 
 
 class Waits(Writes):
-    """Until it is stopped; then it writes down that it was."""
+    """A task that runs until it is stopped, and records that."""
 
     def __call__(self):
         self.path.with_suffix(".began").write_text(str(os.getpid()))
@@ -206,7 +206,7 @@ def write_program(folder, name, lines):
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """Programs that answer as Slurm does without accounting; the queue is a file, and a job is a line of it."""
+    """Programs that behave like Slurm without accounting; the queue is a file with one line per job."""
     folder = tmp_path / "slurm"
     folder.mkdir()
     write_program(folder, "srun", "exit 0")

@@ -1,4 +1,4 @@
-"""A small sweep, of which a run fails; the same command, which repeats it; and the rule that chooses."""
+"""A small sweep with a run that fails and is repeated, and the rule of selection."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ NAMES = ("erm-seed0", "ctc-dro-0.01-0.1-seed0", "ctc-dro-0.01-0.5-seed0")
 
 
 def values(dataset):
-    """Three runs, just long enough to read some of the tones."""
+    """Three runs, just long enough to recognize some of the tones."""
     return {
         "run": {
             "dataset": str(dataset),
@@ -49,13 +49,13 @@ def command(folder):
 
 
 def marks(folder):
-    """When the files of runs were written."""
+    """Modification times of the files of runs."""
     return {path: path.stat().st_mtime_ns for path in (folder / "sweep" / "runs").rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory):
-    """A sweep with a run that cannot be; the same command without it; once more."""
+    """A sweep with an invalid run; the same command without it; and once more."""
     folder = tmp_path_factory.mktemp("story")
     dataset = write_dataset(folder / "data")
     (folder / "sweep-of.yaml").write_text(yaml.safe_dump(values(dataset)))
@@ -144,6 +144,14 @@ def mistaken(tmp_path):
 def test_a_sweep_that_has_trained_nothing_yet_may_be_corrected(mistaken):
     claim_folder(mistaken.right, mistaken.folder)
     assert read_sweep(mistaken.folder.config) == mistaken.right
+
+
+def test_a_file_of_the_user_is_never_replaced(mistaken):
+    written = "# my sweep\n" + mistaken.right.to_yaml()
+    mistaken.folder.config.write_text(written)
+    with pytest.raises(ValueError, match=r"sweep\.yaml was not written by a sweep .* Choose another --out"):
+        claim_folder(mistaken.right, mistaken.folder)
+    assert mistaken.folder.config.read_text() == written
 
 
 def test_a_sweep_with_a_checkpoint_or_a_model_may_not(mistaken):

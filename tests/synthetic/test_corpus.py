@@ -1,4 +1,4 @@
-"""The synthetic corpus: repeatable, resumable, as long as asked for."""
+"""The synthetic corpus: reproducible, resumable, with the requested duration."""
 
 import hashlib
 import importlib.util

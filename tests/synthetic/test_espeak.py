@@ -1,4 +1,4 @@
-"""eSpeak NG itself, and the processes that it speaks in."""
+"""eSpeak NG and its worker processes."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, damage is seen, and no pickle."""
+"""Checkpoints are atomic, damage is detected, and there is no pickle."""
 
 import json
 import logging

@@ -30,7 +30,7 @@ from ctcdro.training.loop import train, train_step
 from ctcdro.training.setup import learning_rate_factor, set_up_run
 from ctcdro.training.validation import validate
 
-# What several threads add up may differ in the last bit from what one does.
+# Sums by several threads may differ in the last bit.
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -57,7 +57,7 @@ def config(dataset, *overrides):
 
 
 def ended(folder):
-    """The bytes that a run ends with."""
+    """The bytes of the results of a run."""
     folder = RunFolder(folder)
     files = sorted(path for path in folder.model.rglob("*") if path.is_file())
     return {path.name: path.read_bytes() for path in [*files, folder.group_weights]}
@@ -109,7 +109,7 @@ class InterruptedRunError(Exception):
 
 
 def interrupted(one, folder, step=5):
-    """A run that broke off."""
+    """An interrupted run."""
 
     def fail(record):
         if record["step"] == step:
@@ -215,7 +215,7 @@ def test_a_signal_to_all_processes_spares_the_workers_that_the_step_needs(datase
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGTERM)
         told = process.communicate(timeout=60)[1]
-    assert process.returncode in (0, 130), told  # it may have come to its end
+    assert process.returncode in (0, 130), told  # it may have finished
     if process.returncode == 130:
         assert any((tmp_path / "run" / "checkpoints").iterdir())
         train(one, tmp_path / "run")

@@ -46,7 +46,7 @@ class InterruptedRunError(Exception):
 
 
 def interrupt(config, out, step, after="step"):
-    """Starts or resumes a run that breaks off after a step, or after the validation that follows it."""
+    """Starts or resumes a run that is interrupted after a step, or after the following validation."""
 
     def fail(record):
         if record["step"] == step and (after == "validation") == ("validation" in record):

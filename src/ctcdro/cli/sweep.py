@@ -101,7 +101,9 @@ def print_rows(rows: Sequence[Row]) -> None:
     results.print(rows_table(rows).to_rich())
     seeds = "; mean ± standard deviation over seeds" if len({row.seed for row in rows}) > 1 else ""
     results.print(f"In percent, on test{seeds}")
-    if wrong := {METHODS[row.setting.objective].title for row in rows if row.mean_cer >= 1 and row.mean_lid == 0}:
+    if wrong := {
+        METHODS[row.setting.objective].title for row in rows if row.worst_cer == row.mean_cer == 1 and row.mean_lid == 0
+    }:
         results.print(f"The model may predict only blanks, so train longer: {', '.join(sorted(wrong))}", soft_wrap=True)
 
 

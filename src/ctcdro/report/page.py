@@ -105,7 +105,7 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "cer_figures": _cer_figures(study, intervals),
         "weights": weights_table(study) if any(run.weights.steps for run in study.runs) else None,
         "weights_figures": _weights_figures(study),
-        "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_constant],
+        "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_uniform],
         "confusions": list(_confusions(study)),
         "lengths": list(_lengths(study)),
         "time": time_table(study),
@@ -123,7 +123,7 @@ def _cer_figures(study: Study, intervals: Intervals) -> list[ReportFigure]:
 
 def _weights_figures(study: Study) -> list[ReportFigure]:
     """One figure for each run whose weights change."""
-    runs = [run for run in study.runs if run.weights.steps and not run.weights.is_constant]
+    runs = [run for run in study.runs if run.weights.steps and not run.weights.is_uniform]
     highest = max((max(weights) for run in runs for weights in run.weights.groups.values()), default=1.0)
     names = slugs(map(study.label, runs))
     return [

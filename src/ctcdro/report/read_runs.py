@@ -53,8 +53,10 @@ class WeightHistory:
     groups: dict[str, list[float]]
 
     @property
-    def is_constant(self) -> bool:
-        return all(max(weights) - min(weights) < 1e-6 for weights in self.groups.values() if weights)
+    def is_uniform(self) -> bool:
+        """Whether all groups have the same weight at all steps."""
+        weights = [weight for history in self.groups.values() for weight in history]
+        return not weights or max(weights) - min(weights) < 1e-6
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,8 @@ class TrainingConfig(Section):
     """Length of training, validation, checkpoints, precision and logs."""
 
     num_batches: int = Field(48_000, gt=0)
-    """Length of training in batches, in total over all processes. The paper trains for 40 intervals of 1,200."""
+    """Length of training in batches, in total over all processes, rounded down to whole steps of
+    `optimizer.batches_per_step`. The paper trains for 40 intervals of 1,200."""
     validate_every_batches: int = Field(1200, gt=0)
     """Batches between validations, in total over all processes. The end of training is always validated."""
     best_model_by: Literal["dev-loss", "worst-cer"] = "dev-loss"

@@ -44,3 +44,19 @@ def gather(items: list[Item]) -> list[Item]:
 def is_first_process() -> bool:
     """Whether this is the first process of a job, according to the environment that the launcher set."""
     return next((int(os.environ[name]) for name in RANK_VARIABLES if name in os.environ), 0) == 0
+
+
+# Process groups that must outlive the model that uses them; see `outlive_model`.
+_groups_in_use: list[object] = []
+
+
+def outlive_model() -> None:
+    """Keeps the process group until the process exits.
+
+    Otherwise the model may hold the last reference to it. Its destructor then waits for gloo's thread while it holds
+    Python's global lock, for which that thread may be waiting: the process never ends.
+    """
+    import torch.distributed
+
+    if is_distributed():
+        _groups_in_use.append(torch.distributed.group.WORLD)

@@ -141,10 +141,13 @@ def claim_folder(config: SweepConfig, folder: SweepFolder) -> None:
             raise ValueError(
                 f"run.dataset: {config.run.dataset} has no {split}.jsonl. Create the dataset with `ctcdro prepare`."
             )
-    if folder.config.exists() and folder.has_begun:
-        refuse_changes(folder.path, read_sweep(folder.config), config)
-    else:
-        config.write(folder.config)
+    if folder.config.exists():
+        there = read_sweep(folder.config)
+        if folder.has_begun:
+            refuse_changes(folder.path, there, config)
+        elif there.to_yaml() != folder.config.read_text(encoding="utf-8"):
+            raise ValueError(f"{folder.config} was not written by a sweep and would be replaced. Choose another --out.")
+    config.write(folder.config)
 
 
 def _sweep(config: SweepConfig, folder: SweepFolder, options: JobOptions, callback: JobCallback) -> SweepResult:

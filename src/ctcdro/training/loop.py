@@ -20,7 +20,7 @@ from ..runtime import bfloat16
 from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
-from ..runtime.ranks import is_first_process
+from ..runtime.ranks import is_first_process, outlive_model
 from ..runtime.workers import explain_dead_processes
 from ..storage.atomic import remove_leftovers
 from ..storage.locks import lock_folder
@@ -76,6 +76,7 @@ def train(
             with explain_dead_processes():
                 run_steps(run, callback)
         finally:
+            outlive_model()
             run.accelerator.end_training()  # flushes trackers
     return run.folder
 

@@ -22,11 +22,13 @@ def read_fleurs(root: PathLike, languages: Sequence[str] | None = None) -> Itera
     """Reads the normalized transcriptions of FLEURS.
 
     Args:
-        root: folder with one folder per language, or the folder of a single language.
+        root: folder with one folder per language, or the folder of a single language; or the folder of a download
+            from the Hugging Face Hub, which has the languages in data/.
         languages: languages to read, as ISO 639-3 codes ("ces") or folder names ("cs_cz"); by default all.
     """
     audio_folder = cache(_audio_folder)
-    for row in read_split_tables(root, languages, COLUMNS):
+    downloaded = Path(root) / "data"
+    for row in read_split_tables(downloaded if downloaded.is_dir() else root, languages, COLUMNS):
         if isinstance(row, Dropped):
             yield row
             continue
