@@ -9,6 +9,7 @@ import pytest
 from layouts import Fleurs, Spoken
 from typer.testing import CliRunner
 
+from ctcdro.cli import console
 from ctcdro.cli.main import app
 from ctcdro.storage.json_files import read_json, read_log
 
@@ -83,7 +84,7 @@ def follow(page):
 @pytest.fixture
 def small_fleurs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setattr(console.results, "width", 150)
     sizes = {"train": 6, "dev": 2, "test": 2}
     spoken = [
         Spoken(split, lang, f"{split}{number}", f"{text} {chr(97 + number)}{split[0]}", 1 + 0.1 * number)

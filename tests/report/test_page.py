@@ -257,7 +257,7 @@ def test_synthetic_speech_is_said_to_be(tmp_path):
     made = [replace(one, corpus="synthetic") for one in Manifest.read(data / "train.jsonl")]
     Manifest(made).write(data / "train.jsonl")
     write_report([write_run(tmp_path / "run", data).path], tmp_path / "page.html")
-    assert "Synthetic speech. A speech synthesizer generated made." in read(tmp_path / "page.html").shown
+    assert "Synthetic speech. A speech synthesizer generated this dataset: made." in read(tmp_path / "page.html").shown
 
 
 def test_a_dataset_that_is_gone_leaves_the_rest(tmp_path):

@@ -93,7 +93,8 @@ def _naming(name: str) -> Iterator[None]:
     except Exception as error:
         raise ValueError(
             f"Cannot load encoder {name!r}: transformers found it neither as a folder with a checkpoint nor, if this "
-            f"machine is online, as a model on the Hugging Face Hub ({type(error).__name__}: {' '.join(str(error).split()):.500})."
+            "machine is online, as a model on the Hugging Face Hub "
+            f"({type(error).__name__}: {' '.join(str(error).split()):.500})."
         ) from error
 
 
