@@ -32,9 +32,10 @@ def text_of(cell):
 
 
 def test_it_shows_the_table_and_the_figures(executed):
-    by_source = {"".join(cell["source"]).strip(): cell for cell in executed}
-    [demo] = [cell for source, cell in by_source.items() if source.startswith("!ctcdro demo")]
+    by_source = {"".join(cell["source"]): cell for cell in executed}
+    [demo] = [cell for source, cell in by_source.items() if "!ctcdro demo" in source]
     assert "CTC-DRO" in text_of(demo)
+    assert "\x1b" not in text_of(demo), "no progress bars"
     [shown] = [cell for source, cell in by_source.items() if "display(" in source]
     kinds = [kind for output in shown["outputs"] for kind in output["data"]]
     assert (kinds.count("text/markdown"), kinds.count("image/png")) == (1, 3)
