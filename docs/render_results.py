@@ -195,22 +195,22 @@ def is_current(data: Record, path: Path) -> bool:
 
 def import_sweep(folder: Path, results: Record, name: str) -> None:
     """Adds the test scores of a sweep, or replaces those of an experiment and keeps its texts."""
+    from ctcdro.objectives.methods import METHODS
     from ctcdro.scoring.scores import read_scores
     from ctcdro.sweeps.config import read_sweep
     from ctcdro.sweeps.sweep import SweepFolder
 
     sweep = SweepFolder(folder)
-    seeds = read_sweep(sweep.config).seeds
+    config = read_sweep(sweep.config)
     table = json.loads(sweep.table.read_text(encoding="utf-8"))
-    methods = {"erm": BASELINE, "group-dro": "Group DRO", "ctc-dro": "CTC-DRO"}
     rows = []
-    for setting_of_row in read_sweep(sweep.config).grid():
+    for setting_of_row in config.grid():
         fields = setting_of_row.model_dump()
         if not any(all(row[key] == value for key, value in fields.items()) for row in table):
             continue  # not selected
-        scores = [read_scores(sweep.run(setting_of_row, seed).scores("test")) for seed in seeds]
+        scores = [read_scores(sweep.run(setting_of_row, seed).scores("test")) for seed in config.seeds]
         rates = [one.rates("cer") for one in scores]
-        row = {"method": methods.get(fields["objective"], fields["objective"])}
+        row = {"method": METHODS[fields["objective"]].title}
         row |= {key: value for key, value in fields.items() if key != "objective" and value is not None}
         row["worst"] = [round(100 * one.worst("cer")[1], 2) for one in scores]
         row["mean"] = [round(100 * one.mean("cer"), 2) for one in scores]
@@ -218,10 +218,10 @@ def import_sweep(folder: Path, results: Record, name: str) -> None:
         row["languages"] = {language: [round(100 * one[language], 2) for one in rates] for language in rates[0]}
         rows.append(row)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCS, capture_output=True, text=True).stdout
-    texts = dict.fromkeys(("title", "question", "setup", "data", "finding"), "TODO") | {"command": ["TODO"]}
+    texts = dict.fromkeys(("title", "question", "setup", "data", "finding"), "") | {"command": []}
     old = results["experiments"].get(name, {**texts, "machine": "reference"})
     about = {"date": datetime.now(UTC).date().isoformat(), "commit": commit.strip(), "split": "test"}
-    results["experiments"][name] = {**old, **about, "seeds": len(seeds), "rows": rows}
+    results["experiments"][name] = {**old, **about, "seeds": len(config.seeds), "rows": rows}
 
 
 def main() -> None:

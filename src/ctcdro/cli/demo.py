@@ -8,16 +8,11 @@ from typing import Annotated
 import typer
 
 from ..runtime.extras import extra
-from .options import folder_to_write
+from .options import out_folder
 
 
 def demo(
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Folder for corpus, runs and report.", callback=folder_to_write
-        ),
-    ] = Path("ctcdro-demo"),
+    out: Annotated[Path, out_folder("Folder for corpus, runs and report.")] = Path("ctcdro-demo"),
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of training; the corpus is always the same.", min=0)] = 0,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", metavar="N", help="Runs at a time.", min=1, show_default="all")

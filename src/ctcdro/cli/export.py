@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from ..runtime.extras import extra
-from .options import RunArgument, folder_to_write
+from .options import RunArgument, out_folder
 
 
 def export(
     run: RunArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write.", callback=folder_to_write)],
+    out: Annotated[Path, out_folder("Folder to write.")],
 ) -> None:
     """Export a model for Hugging Face transformers, with a model card.
 

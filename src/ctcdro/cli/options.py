@@ -31,6 +31,11 @@ def folder_to_write(value: Path | None) -> Path | None:
     return value
 
 
+def out_folder(help: str) -> Any:
+    """The option `--out` of a command that writes a folder."""
+    return typer.Option("--out", "-o", metavar="DIR", help=help, callback=folder_to_write)
+
+
 def file_to_write(value: Path | None) -> Path | None:
     """A callback that rejects a folder where a file is to be written, and files in folders that do not exist."""
     if value is not None and value.is_dir():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from .options import folder_to_write, must_be_folder, must_exist
+from .options import must_be_folder, must_exist, out_folder
 from .registration import make_group, register
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ prepare = make_group("""Convert a corpus to a dataset.
 Entries: TypeAlias = "Iterable[CorpusEntry | Dropped]"
 
 # Options of all readers.
-Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Dataset folder to write.", callback=folder_to_write)
-]
+Out = Annotated[Path, out_folder("Dataset folder to write.")]
 TextNorm = Annotated[
     Literal["clean", "paper", "none"],
     typer.Option(

@@ -11,7 +11,7 @@ import typer
 
 from ..objectives.methods import METHODS
 from ..runtime.extras import extra
-from .options import ConfigArgument, folder_to_write
+from .options import ConfigArgument, out_folder
 
 if TYPE_CHECKING:
     from ..report.table import Cell, Table
@@ -21,16 +21,7 @@ if TYPE_CHECKING:
 
 def sweep(
     config: ConfigArgument,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Sweep folder to write. An unfinished sweep in it is resumed.",
-            callback=folder_to_write,
-        ),
-    ],
+    out: Annotated[Path, out_folder("Sweep folder to write. An unfinished sweep in it is resumed.")],
     overrides: Annotated[
         list[str] | None,
         typer.Option(

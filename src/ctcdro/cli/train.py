@@ -9,21 +9,12 @@ import typer
 
 from ..runtime.extras import extra
 from ..runtime.ranks import is_first_process
-from .options import ConfigArgument, DeviceOption, SetOption, folder_to_write
+from .options import ConfigArgument, DeviceOption, SetOption, out_folder
 
 
 def train(
     config: ConfigArgument,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Run folder to write. An unfinished run in it is resumed.",
-            callback=folder_to_write,
-        ),
-    ],
+    out: Annotated[Path, out_folder("Run folder to write. An unfinished run in it is resumed.")],
     overrides: SetOption = None,
     device: DeviceOption = "auto",
 ) -> None:
