@@ -7,6 +7,7 @@ from .runtime.lazy import lazy_names
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaptiveBatchSampler",
     "CTCDROLoss",
     "GroupUniformBatchSampler",
     "LengthMatchedBatchSampler",
@@ -17,8 +18,10 @@ __all__ = [
     "ctc_dro_unsmoothed",
     "ctc_losses",
     "erm",
+    "error_weighted",
     "exponential_update",
     "group_dro",
+    "proportional_weights",
     "smoothed_update",
 ]
 
@@ -26,9 +29,11 @@ if TYPE_CHECKING:
     from .objectives.ctc import ctc_losses
     from .objectives.ctc_dro import ctc_dro, ctc_dro_unsmoothed
     from .objectives.erm import erm
+    from .objectives.error_weighted import error_weighted
     from .objectives.group_dro import group_dro
     from .objectives.loss import CTCDROLoss
-    from .objectives.weights import exponential_update, smoothed_update
+    from .objectives.weights import exponential_update, proportional_weights, smoothed_update
+    from .sampling.adaptive import AdaptiveBatchSampler
     from .sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
     from .speech.manifest import Manifest
     from .speech.utterance import Utterance
@@ -40,9 +45,11 @@ __getattr__, __dir__ = lazy_names(
         "objectives.ctc": ["ctc_losses"],
         "objectives.ctc_dro": ["ctc_dro", "ctc_dro_unsmoothed"],
         "objectives.erm": ["erm"],
+        "objectives.error_weighted": ["error_weighted"],
         "objectives.group_dro": ["group_dro"],
         "objectives.loss": ["CTCDROLoss"],
-        "objectives.weights": ["exponential_update", "smoothed_update"],
+        "objectives.weights": ["exponential_update", "proportional_weights", "smoothed_update"],
+        "sampling.adaptive": ["AdaptiveBatchSampler"],
         "sampling.samplers": ["GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"],
         "speech.manifest": ["Manifest"],
         "speech.utterance": ["Utterance"],

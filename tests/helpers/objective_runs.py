@@ -13,11 +13,13 @@ OBJECTIVES = {
     "group_dro": partial(ctcdro.group_dro, step_size=1e-3),
     "ctc_dro": partial(ctcdro.ctc_dro, step_size=1e-3, smoothing=0.5),
     "ctc_dro_unsmoothed, mean": partial(ctcdro.ctc_dro_unsmoothed, step_size=1e-4, reduction="mean"),
+    "error_weighted, held out": partial(ctcdro.error_weighted, signal="error_rate"),
 }
 WITH_CHARACTERS = {
     "ctc_dro, per character, late": partial(
         ctcdro.ctc_dro, step_size=1e-3, smoothing=0.5, signal="loss_per_character", warmup_batches=8
     ),
+    "error_weighted": ctcdro.error_weighted,
 }
 
 

@@ -1,6 +1,6 @@
-"""Algorithms 1 and 2 of the paper, line by line, in double precision and plain Python.
+"""Algorithms 1 and 2 of the paper and error-weighted training, in double precision and plain Python.
 
-Written from the paper, independently of the package. A batch is a list of (loss, group).
+Written from the definitions, independently of the package. A batch is a list of (loss, group).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -52,6 +52,26 @@ def algorithm_2(
             q = [q[g] * exp(exponent(means[g], q[g])) for g in range(num_groups)]
             q = [x / sum(q) for x in q]
             gr_losses = [[] for _ in range(num_groups)]
+        yield q, num_groups * sum(q[group] * loss for loss, group in batch)
+
+
+def error_weighting(
+    batches: Iterable[Batch], num_groups: int, characters: Iterable[list[int]], power: float
+) -> Iterator[tuple[list[float], float]]:
+    """Weights in proportion to a power of the estimated error rate: yields the weights and the loss of every batch."""
+    q = [1 / num_groups] * num_groups
+    averages = [1.0] * num_groups
+    seen: list[list[tuple[float, int]]] = [[] for _ in range(num_groups)]
+    for batch, sizes in zip(batches, characters, strict=True):
+        for (loss, group), size in zip(batch, sizes, strict=True):
+            seen[group].append((loss, size))
+        if all(seen):
+            for g, pairs in enumerate(seen):
+                nats = sum(loss for loss, _ in pairs) / sum(size for _, size in pairs)
+                averages[g] = 0.95 * averages[g] + 0.05 * min(1.0, nats / 3)
+            q = [max(0.01, average) ** power for average in averages]
+            q = [x / sum(q) for x in q]
+            seen = [[] for _ in range(num_groups)]
         yield q, num_groups * sum(q[group] * loss for loss, group in batch)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from objective_runs import NUM_GROUPS, draw_batches, run, tensors
-from oracle import algorithm_1, algorithm_2
+from oracle import algorithm_1, algorithm_2, error_weighting
 
 import ctcdro
 
@@ -54,6 +54,30 @@ def test_weights_that_follow_the_loss_per_character_see_characters_and_gradients
     by_second = ctcdro.ctc_dro(NUM_GROUPS, step_size=1e-3, smoothing=0.5)
     list(run(by_second, batches))
     assert objective.weights.argmax() != by_second.weights.argmax()
+
+
+@mixed_or_not
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+def test_error_weighted_follows_the_estimated_error_rates(power, mixed):
+    batches = draw_batches(400, mixed=mixed)
+    sizes = [[int(number) for number in tensors(batch)[2]] for batch in batches]
+    objective = ctcdro.error_weighted(NUM_GROUPS, power=power)
+    assert_same_run(run(objective, batches), error_weighting(batches, NUM_GROUPS, sizes, power))
+    assert (objective.weights.max() > 0.3) == (power > 0)
+
+
+def test_error_rates_set_the_weights_until_the_next_ones():
+    objective = ctcdro.error_weighted(3, power=2.0, signal="error_rate", group_names=["ces", "cmn", "kor"])
+    assert objective.needs_error_rates
+    losses, groups = torch.tensor([10.0, 20.0]), torch.tensor([1, 2])
+    torch.testing.assert_close(objective(losses, groups), losses.sum())
+    for rates in ([0.2, 0.4, 1.6], {"kor": 1.6, "ces": 0.2, "cmn": 0.4, "other": 0.9}):  # above 1 counts as 1
+        objective.update_error_rates(rates)
+        expected = torch.tensor([0.04, 0.16, 1.0]) / 1.2
+        torch.testing.assert_close(objective.weights, expected)
+        torch.testing.assert_close(objective(losses, groups), 3 * (expected[1] * 10 + expected[2] * 20))
+    objective.update_error_rates([0.0, 0.0, 0.0])
+    torch.testing.assert_close(objective.weights, torch.full((3,), 1 / 3))
 
 
 def test_one_number_of_characters_for_all_makes_both_signals_one():

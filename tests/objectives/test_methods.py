@@ -10,14 +10,14 @@ import torch
 
 import ctcdro
 from ctcdro.objectives.methods import METHODS, all_settings
-from ctcdro.objectives.signals import SIGNALS, SignalName
+from ctcdro.objectives.signals import SignalName
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_a_method_creates_its_objective_from_the_defaults_of_its_settings(method):
     defaults = {name: setting.default for name, setting in all_settings().items()}
     objective = method.create(2, defaults, group_names=["ces", "cmn"])
-    assert objective(torch.tensor([3.0, 4.0]), torch.tensor([0, 1])).isfinite()
+    assert objective(torch.tensor([3.0, 4.0]), torch.tensor([0, 1]), torch.tensor([2, 3])).isfinite()
     assert objective.group_names == ["ces", "cmn"]
 
 
@@ -38,11 +38,19 @@ def test_settings_are_arguments_that_are_rejected_if_misspelled():
         }
         assert explicit <= {setting.name for setting in method.settings}
         with pytest.raises(TypeError, match="stepsize"):
-            factory(2, **{setting.name: setting.default for setting in method.settings}, stepsize=1)
+            factory(2, **{setting.name: setting.default for setting in method.settings if setting.default}, stepsize=1)
 
 
-def test_signals_of_configurations_are_those_there_are():
-    assert set(SIGNALS) == set(SignalName.__args__)
+def test_every_signal_belongs_to_a_method_that_accepts_it():
+    assert {signal for method in METHODS.values() for signal in method.signals} == set(SignalName.__args__)
+    for method in METHODS.values():
+        assert bool(method.signals) == method.takes("signal")
+        for signal in method.signals:
+            settings = {setting.name: setting.default for setting in method.settings} | {"signal": signal}
+            assert method.create(2, settings).settings["signal"] == signal
+        if method.signals:
+            defaults = {setting.name: setting.default for setting in method.settings}
+            assert method.create(2, defaults).settings["signal"] == method.signals[0]
 
 
 def test_the_registry_does_not_import_torch():

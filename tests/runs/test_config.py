@@ -13,10 +13,17 @@ def test_defaults_are_the_papers():
     config = parse_config({"dataset": "set1"})
     assert (config.training.num_batches, config.training.validate_every_batches) == (40 * 1200, 1200)
     assert (config.optimizer.batches_per_step, config.optimizer.learning_rate) == (16, 1e-4)
-    assert (config.sampling.batch_duration, config.sampling.sampler) == (50.0, "length-matched")
+    assert (config.sampling.batch_duration, config.sampler) == (50.0, "length-matched")
     assert (config.objective.name, config.objective.step_size, config.objective.smoothing) == ("ctc-dro", 1e-4, 0.1)
     assert (config.objective.reduction, config.training.best_model_by) == ("sum", "dev-loss")
     assert (config.model.head, config.model.freeze_encoder, config.model.lora) == ("transformer", False, None)
+
+
+def test_each_objective_has_its_sampler_unless_one_is_named():
+    for name, sampler in (("ctc-dro", "length-matched"), ("error-weighted", "adaptive")):
+        assert parse_config({"dataset": "set1", "objective": {"name": name}}).sampler == sampler
+    named = {"dataset": "set1", "objective": {"name": "error-weighted"}, "sampling": {"sampler": "length-matched"}}
+    assert parse_config(named).sampler == "length-matched"
 
 
 def test_what_is_written_reads_the_same(tmp_path):

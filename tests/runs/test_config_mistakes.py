@@ -41,7 +41,15 @@ MISTAKES = {
     "a value instead of a section": (
         run(objective="erm"),
         "objective: must be a section with the keys name, step_size, smoothing, reduction, signal, warmup_batches, "
-        "loss_normalization; got 'erm'.",
+        "power, loss_normalization; got 'erm'.",
+    ),
+    "a signal of another objective": (
+        run(objective={"name": "ctc-dro", "signal": "error_rate"}),
+        "objective.signal: error_rate is not a signal of ctc-dro; use loss_per_second or loss_per_character.",
+    ),
+    "shares of batches with group DRO": (
+        run(objective={"name": "group-dro"}, sampling={"sampler": "adaptive"}),
+        "sampling.sampler: adaptive does not work with group-dro; use length-matched or group-uniform.",
     ),
     "text for a number": (
         run(training={"num_batches": "many"}),
@@ -70,7 +78,7 @@ MISTAKES = {
     ),
     "an unknown objective": (
         run(objective={"name": "dro"}),
-        "objective.name: must be one of erm, group-dro, ctc-dro-unsmoothed, ctc-dro; got 'dro'.",
+        "objective.name: must be one of erm, group-dro, ctc-dro-unsmoothed, ctc-dro, error-weighted; got 'dro'.",
     ),
     "text for a list": (run(training={"trackers": "wandb"}), "training.trackers: must be a list; got 'wandb'."),
     "no groups": (run(data={"group_by": []}), "data.group_by: must not be empty; got []."),
@@ -86,7 +94,7 @@ MISTAKES = {
     ),
     "a batch size for batches of equal duration": (
         run(sampling={"batch_size": 8}),
-        "sampling.batch_size: 8 has no effect with sampler length-matched, which uses batch_duration and exponent; "
+        "sampling.batch_size: 8 has no effect with sampler auto, which uses batch_duration and exponent; "
         "remove it (or set it to its default, 4).",
     ),
     "a frozen encoder with adapters": (

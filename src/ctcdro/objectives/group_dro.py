@@ -42,6 +42,12 @@ class GroupDRO(Objective):
         super().__init__(num_groups, settings={"step_size": step_size}, reduction="sum", **shared)
         self._rule = partial(exponential_rule, step_size=step_size)
 
+    def leave_weights_to_sampler(self) -> None:
+        raise ValueError(
+            "Group DRO weights the mean loss of each group in a batch, so its weights cannot become shares of batches. "
+            "Use another sampler, or `ctcdro.ctc_dro_unsmoothed`."
+        )
+
     def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
         sums, numbers = self.pending[0], self.pending[1].clamp(min=1)
         self.log_weights.copy_(self._rule(self.log_weights, sums / numbers))  # zero for a group not in the batch

@@ -42,6 +42,10 @@ class Method:
     settings: tuple[Setting, ...] = ()
     """What it takes; the first `num_tuned` of them have to be tuned, and are part of names of runs."""
     num_tuned: int = 0
+    signals: tuple[SignalName, ...] = ()
+    """Values of the setting `signal`; the first is the default."""
+    sampler: str = "length-matched"
+    """Its sampler in configurations, unless they name one."""
 
     @property
     def tuned(self) -> tuple[str, ...]:
@@ -53,10 +57,11 @@ class Method:
         return any(setting.name == name for setting in self.settings)
 
     def create(self, num_groups: int, settings: Mapping[str, Any], **shared: Any) -> Objective:
-        """Creates the objective from the settings it takes; others are ignored."""
+        """Creates the objective from the settings it takes; others are ignored. None stands for the default."""
         module, function = self.factory.split(".")
         factory = getattr(import_module(f".{module}", __package__), function)
-        taken = {setting.name: settings[setting.name] for setting in self.settings}
+        values = {setting.name: settings[setting.name] for setting in self.settings}
+        taken = {name: value for name, value in values.items() if value is not None}
         return factory(num_groups, **taken, **shared)
 
 
@@ -84,10 +89,19 @@ REDUCTION = Setting(
 )
 SIGNAL = Setting(
     "signal",
-    SignalName,
-    "loss_per_second",
-    "What the group weights compare. `loss_per_second`: as in the paper. `loss_per_character`: for languages that "
-    "differ in characters per second. The gradient does not depend on it.",
+    SignalName | None,
+    None,
+    "What the group weights follow. `loss_per_second`: the training loss per second, the default of CTC-DRO. "
+    "`loss_per_character`: the training loss per character, the default of `error-weighted`. `error_rate`: the CER on "
+    "one half of the development set, after each validation. The gradient does not depend on it.",
+)
+POWER = Setting(
+    "power",
+    float,
+    1.0,
+    "Exponent of the error rate in the group weights. Larger values move more weight to the worst groups. It does not "
+    "have to be tuned.",
+    at_least=0,
 )
 WARMUP_BATCHES = Setting(
     "warmup_batches",
@@ -97,6 +111,8 @@ WARMUP_BATCHES = Setting(
     "Early in training a model predicts only blanks, and its losses do not show which group is hard.",
     at_least=0,
 )
+
+LOSS_SIGNALS: tuple[SignalName, ...] = ("loss_per_second", "loss_per_character")
 
 METHODS = {
     method.name: method
@@ -109,6 +125,7 @@ METHODS = {
             "ctc_dro.ctc_dro_unsmoothed",
             (STEP_SIZE, REDUCTION, SIGNAL, WARMUP_BATCHES),
             num_tuned=1,
+            signals=LOSS_SIGNALS,
         ),
         Method(
             "ctc-dro",
@@ -116,6 +133,15 @@ METHODS = {
             "ctc_dro.ctc_dro",
             (STEP_SIZE, SMOOTHING, REDUCTION, SIGNAL, WARMUP_BATCHES),
             num_tuned=2,
+            signals=LOSS_SIGNALS,
+        ),
+        Method(
+            "error-weighted",
+            "Error-weighted",
+            "error_weighted.error_weighted",
+            (POWER, REDUCTION, SIGNAL),
+            signals=("loss_per_character", "error_rate"),
+            sampler="adaptive",
         ),
     )
 }

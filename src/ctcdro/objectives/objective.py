@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from ..runtime.arguments import is_whole_number
 from ..runtime.ranks import is_distributed, rank_and_world_size
 from . import host_memory
-from .pending_losses import add_losses
+from .pending_losses import add_losses, weighted_sum
 
 Reduction: TypeAlias = Literal["sum", "mean"]
 
@@ -63,6 +63,8 @@ class Objective(nn.Module, ABC):
     """Entries per group and batch; see `add_losses`."""
     needs_characters = False
     """Whether calls in training mode need `num_characters`."""
+    needs_error_rates = False
+    """Whether `update_error_rates` has to be called after each validation."""
 
     def __init__(
         self,
@@ -85,6 +87,8 @@ class Objective(nn.Module, ABC):
         self.settings = settings
         self.reduction = reduction
         self.group_names = None if group_names is None else list(group_names)
+        self.scales_losses = True
+        """Whether losses are multiplied by the weights; otherwise a sampler applies them."""
         self._process_group = process_group
         self._warned_of: set[str] = set()
         # float32 regardless of the default type: half precision would round small steps to zero.
@@ -97,6 +101,17 @@ class Objective(nn.Module, ABC):
     def weights(self) -> Tensor:
         """(G,) the weight of each group, on the simplex."""
         return self.log_weights.exp()
+
+    def update_error_rates(self, rates: Tensor | Sequence[float] | Mapping[str, float]) -> None:
+        """Sets the weights from error rates on held-out data, if `needs_error_rates`; rejected by other objectives."""
+        raise ValueError(
+            f"The weights of {type(self).__name__} do not follow error rates. Remove this call, or use "
+            '`ctcdro.error_weighted(…, signal="error_rate")`.'
+        )
+
+    def leave_weights_to_sampler(self) -> None:
+        """Losses are no longer multiplied by the weights: `AdaptiveBatchSampler` applies them as shares of batches."""
+        self.scales_losses = False
 
     def forward(self, losses: Tensor, groups: Groups, num_characters: Tensor | Sequence[int] | None = None) -> Tensor:
         """Returns the number to minimize, shape ().
@@ -133,6 +148,11 @@ class Objective(nn.Module, ABC):
             groups: (B,) of this rank.
             on_host: whether the host can read all values without waiting.
         """
+
+    def _weighted_sum(self, losses: Tensor, groups: Tensor) -> Tensor:
+        if not self.scales_losses:
+            return losses.sum()
+        return weighted_sum(self.log_weights, losses, groups, factor=self.num_groups)
 
     def _add_to_pending(self, losses: Tensor, groups: Tensor, characters: Tensor | None) -> Tensor:
         """Adds the finite losses of all ranks to the pending sums; returns those of this rank, with zero for +inf."""

@@ -1,7 +1,7 @@
 """Update rules for the group weights: pure functions of the weights and a signal.
 
 A rule takes the log weights and the signal of each group, and returns new log weights. In log space no loss can
-overflow, however large.
+overflow, however large. `proportional_rule` needs no previous weights.
 
 The paper's symbols and the names used here:
 
@@ -24,6 +24,9 @@ from ..runtime.arguments import is_number
 # Signals and log weights are clamped to this bound, so that their sums and products are finite. Normal training never
 # reaches it.
 BOUND = torch.finfo(torch.float32).max / 8
+
+# Lower error rates count as this one in `proportional_weights`, so that no group loses all its weight.
+MIN_ERROR_RATE = 0.01
 
 
 class Rule(Protocol):
@@ -73,6 +76,27 @@ def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> 
     return exponential_rule(_log(weights), losses, **_checked(step_size=step_size)).exp()
 
 
+def proportional_weights(error_rates: Tensor, *, power: float = 1.0) -> Tensor:
+    r"""Weights in proportion to a power of the error rate of each group (`error_weighted`).
+
+    .. math:: q_g = \frac{e_g^p}{\sum_h e_h^p}, \qquad e_g \in [0.01, 1]
+
+    Equal error rates give equal weights, and no weight falls below :math:`0.01^p / |G|`. There is no step size.
+
+    Args:
+        error_rates: (G,) one per group, as fractions. They are clamped to the range from 0.01 to 1.
+        power: 0 for equal weights; larger values move more weight to the worst groups.
+
+    Returns:
+        (G,) weights, on the simplex.
+
+    Example:
+        >>> proportional_weights(torch.tensor([0.9, 0.3, 0.3]))
+        tensor([0.6000, 0.2000, 0.2000])
+    """
+    return proportional_rule(error_rates, **_checked(power=power)).exp()
+
+
 def smoothed_rule(log_weights: Tensor, signal: Tensor, *, step_size: float, smoothing: float) -> Tensor:
     """`smoothed_update` in log space."""
     # The smallest positive number matters only without smoothing, for a weight that underflowed to zero.
@@ -83,6 +107,11 @@ def smoothed_rule(log_weights: Tensor, signal: Tensor, *, step_size: float, smoo
 def exponential_rule(log_weights: Tensor, signal: Tensor, *, step_size: float) -> Tensor:
     """`exponential_update` in log space."""
     return _normalize(log_weights + step_size * signal.clamp(-BOUND, BOUND))
+
+
+def proportional_rule(error_rates: Tensor, *, power: float) -> Tensor:
+    """`proportional_weights` in log space."""
+    return _normalize(power * error_rates.clamp(MIN_ERROR_RATE, 1.0).log())
 
 
 def not_negative(name: str, value: float) -> float:

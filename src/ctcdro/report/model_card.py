@@ -52,8 +52,8 @@ def _training_table(config: Config, folder: RunFolder) -> Table:
     about = read_about(folder)
     method, versions = METHODS[config.objective.name], about.get("versions")
     sampling = config.sampling
-    is_length_matched = sampling.sampler == "length-matched"
-    size = f"{sampling.batch_duration:g} s" if is_length_matched else f"{sampling.batch_size} utterances"
+    has_duration = config.sampler in ("length-matched", "adaptive")
+    size = f"{sampling.batch_duration:g} s" if has_duration else f"{sampling.batch_size} utterances"
     tuned = {name.replace("_", " "): f"{getattr(config.objective, name):g}" for name in method.tuned}
     rows = {
         "dataset": config.dataset.name,
@@ -61,7 +61,7 @@ def _training_table(config: Config, folder: RunFolder) -> Table:
         "head": config.model.head,
         "objective": method.title,
         **tuned,
-        "batches": f"{sampling.sampler}, {size}",
+        "batches": f"{config.sampler}, {size}",
         "learning rate": f"{config.optimizer.learning_rate:g}",
         "steps": about.get("steps"),
         "seed": config.seed,

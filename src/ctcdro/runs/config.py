@@ -20,7 +20,9 @@ with extra("train", "A configuration file"):
 
 # The keys of `sampling` that each sampler uses.
 SAMPLER_KEYS = {
+    "auto": ("batch_duration", "exponent"),
     "length-matched": ("batch_duration", "exponent"),
+    "adaptive": ("batch_duration", "exponent"),
     "similar-length": ("batch_size",),
     "group-uniform": ("batch_size",),
 }
@@ -117,7 +119,8 @@ class ObjectiveConfig(Section):
 
     name: MethodName = "ctc-dro"
     """`erm`: the baseline, all utterances alike. `group-dro`: group DRO. `ctc-dro`: the paper's method.
-    `ctc-dro-unsmoothed`: its ablation without smoothing."""
+    `ctc-dro-unsmoothed`: its ablation without smoothing. `error-weighted`: weights in proportion to the error rates of
+    the groups, which need no tuning."""
     if TYPE_CHECKING:
         loss_normalization: Literal["none", "frame", "label"] = "none"
 
@@ -133,6 +136,9 @@ class ObjectiveConfig(Section):
             if not METHODS[self.name].takes(key) and value != setting.default and key not in tuned:
                 takers = join_words([name for name, method in METHODS.items() if method.takes(key)], "or")
                 yield f"{key}: {value} has no effect with {self.name}; remove it, or set `name` to {takers}"
+        signal, signals = getattr(self, "signal", None), METHODS[self.name].signals
+        if signal is not None and signals and signal not in signals:
+            yield f"signal: {signal} is not a signal of {self.name}; use {join_words(signals, 'or')}"
 
 
 def _split_fields(value: Any) -> Any:
@@ -155,15 +161,17 @@ class DataConfig(Section):
 class SamplingConfig(Section):
     """How utterances are combined into batches."""
 
-    sampler: Literal["length-matched", "similar-length", "group-uniform"] = "length-matched"
-    """`length-matched`: batches of one group, all with about the same total duration, as in the paper.
-    `similar-length`: batches of utterances of similar length, from all groups. `group-uniform`: utterances of groups
-    drawn uniformly, as in group DRO."""
+    sampler: Literal["auto", "length-matched", "adaptive", "similar-length", "group-uniform"] = "auto"
+    """`length-matched`: batches of one group, all with about the same total duration, as in the paper. `adaptive`: the
+    same, but the group weights become shares of the batches instead of factors on the losses. `auto`: `adaptive` for
+    `error-weighted`, `length-matched` for other objectives. `similar-length`: batches of utterances of similar length,
+    from all groups. `group-uniform`: utterances of groups drawn uniformly, as in group DRO."""
     batch_duration: float = Field(50.0, gt=0)
-    """Seconds of audio per batch, without padding. Only for `length-matched`."""
+    """Seconds of audio per batch, without padding. Only for `length-matched` and `adaptive`."""
     exponent: float = Field(0.0, ge=0, le=1)
     """Exponent of a group's share of the batches. 0: the same share for every group. 1: in proportion to its audio,
-    with every utterance once per epoch. Only for `length-matched`."""
+    with every utterance once per epoch. With `adaptive`, shares are also multiplied by the group weights. Only for
+    `length-matched` and `adaptive`."""
     batch_size: int = Field(4, gt=0)
     """Utterances per batch. Only for `similar-length` and `group-uniform`."""
 
@@ -251,6 +259,12 @@ class Config(Section):
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
 
+    @property
+    def sampler(self) -> str:
+        """The sampler, with the objective's own in place of `auto`."""
+        sampler = self.sampling.sampler
+        return METHODS[self.objective.name].sampler if sampler == "auto" else sampler
+
     def problems(self) -> Iterator[str]:
         num_batches, batches_per_step = self.training.num_batches, self.optimizer.batches_per_step
         if num_batches < batches_per_step:
@@ -258,6 +272,8 @@ class Config(Section):
                 f"training.num_batches: {num_batches} batches are fewer than one optimizer step needs, "
                 f"{batches_per_step}; raise it, or lower `optimizer.batches_per_step`"
             )
+        if self.sampler == "adaptive" and self.objective.name == "group-dro":
+            yield "sampling.sampler: adaptive does not work with group-dro; use length-matched or group-uniform"
         warmup_batches = self.objective.settings.get("warmup_batches", 0)
         if warmup_batches >= num_batches:
             yield (

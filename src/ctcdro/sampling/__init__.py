@@ -1,6 +1,7 @@
 """Batch samplers: from durations and groups to batches of one group with equal total durations.
 
 samplers          the batch samplers
+adaptive          length-matched batches whose groups have changing shares
 base              epochs, ranks, and a state to resume from
 packing           batches from all utterances of a group
 streaming         batches from a stream of cuts, with `subset_sum`

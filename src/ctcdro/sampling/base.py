@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -77,14 +77,19 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
                 f"each epoch. To repeat an epoch intentionally, call `set_epoch({self.epoch})` first."
             )
         rank, world_size = self.rank_and_world_size
-        plan = self.plan(self.epoch)
         self._start, self._resume_at = self._resume_at or 0, None
         self._num_taken = 0
-        numbers = shard(len(plan), rank, world_size, self._start)
+        batch = self._batch_getter()
+        numbers = shard(self.num_batches, rank, world_size, self._start)
         for number in numbers:
             self._num_taken += 1
             self._has_finished = number == numbers[-1]  # before the yield: a loop that counts batches stops there
-            yield plan[number % len(plan)]
+            yield batch(number)
+
+    def _batch_getter(self) -> Callable[[int], list[int]]:
+        """Called when an iteration starts; returns a function from numbers of batches (see `shard`) to batches."""
+        plan = self.plan(self.epoch)
+        return lambda number: plan[number % len(plan)]
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration, as in `torch.utils.data.DistributedSampler`.

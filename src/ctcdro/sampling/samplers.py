@@ -133,10 +133,13 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         """Batches number `start` to `stop` of the endless stream of a group."""
         packer, members = self._packers[group], self._members[group]
         passes = range(start // packer.num_batches, -(-stop // packer.num_batches))
-        rngs = [np.random.default_rng([self.seed, group, number, 1]) for number in passes]
-        packed = PackedBatches.join([packer.pack(rng) for rng in rngs])
+        packed = PackedBatches.join([self._pass(group, number) for number in passes])
         wanted = packed.take(np.arange(start, stop) - passes.start * packer.num_batches)
         return PackedBatches(members[wanted.indices], wanted.offsets)
+
+    def _pass(self, group: int, number: int) -> PackedBatches:
+        """A pass over all utterances of a group."""
+        return self._packers[group].pack(np.random.default_rng([self.seed, group, number, 1]))
 
     def _warn_of_misfits(self, audio: Durations) -> None:
         too_long = np.flatnonzero(self.durations > self.batch_duration)

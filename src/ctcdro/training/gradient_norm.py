@@ -16,7 +16,7 @@ def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
     """Clips the gradient, and returns its norm before clipping. `seconds` (G,) is the audio of each group in the step.
 
     The limit is multiplied by the step's mean weight relative to uniform weights, so that the weight of a group still
-    has an effect if every step is clipped.
+    has an effect if every step is clipped. If a sampler applies the weights, the limit stays the same.
     """
     limit = run.config.optimizer.max_grad_norm
     parameters = list(run.wrapped_model.parameters())
@@ -28,7 +28,8 @@ def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
             "run with a lower optimizer.learning_rate, or with training.precision: fp32."
         )
     if limit is not None:
-        limit *= relative_weight(run.objective.weights.tolist(), seconds)
+        if run.objective.scales_losses:
+            limit *= relative_weight(run.objective.weights.tolist(), seconds)
         if norm > limit:
             torch.nn.utils.clip_grads_with_norm_(parameters, limit, total)
     return norm

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..speech.dataset import SpeechDataset
     from ..speech.manifest import Groups, Manifest
     from ..speech.vocabulary import Vocabulary
+    from .dev_halves import DevHalves
     from .endless_loader import BatchStream
 
 
@@ -43,6 +44,8 @@ class Run:
     accelerator: Accelerator
     dev: Manifest
     dev_dataset: SpeechDataset
+    dev_halves: DevHalves | None
+    """Of the development set, if the group weights follow error rates on it."""
     vocabulary: Vocabulary
     groups: Groups
     durations: Tensor

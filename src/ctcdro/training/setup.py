@@ -11,11 +11,13 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from ..objectives.methods import METHODS
+from ..objectives.objective import Objective
 from ..runs.folder import RunFolder, about_this_run
 from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..runtime.ranks import is_distributed
+from ..sampling.adaptive import AdaptiveBatchSampler
 from ..sampling.base import PlannedBatchSampler
 from ..sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
 from ..speech.manifest import Groups, Manifest
@@ -35,6 +37,7 @@ with extra("train", "Training"):
     from ..runs.parsing import refuse_changes
     from ..speech.dataset import check_audio_exists
     from .checkpoints import frozen_parameters
+    from .dev_halves import split_dev
     from .endless_loader import BatchStream
     from .run import Run
 
@@ -61,6 +64,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         speech_dataset, recognizer, cache, vocabulary=vocabulary, on_bad_audio=config.data.on_bad_audio
     )
     train_dataset = make_dataset(train_data, group_numbers=groups.numbers)
+    sampler = _build_sampler(config, train_data, groups, objective)
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
         vocabulary.save(folder.vocabulary)
@@ -72,6 +76,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         accelerator=accelerator,
         dev=dev,
         dev_dataset=make_dataset(dev),
+        dev_halves=split_dev(dev, config.data.group_by, groups.names) if objective.needs_error_rates else None,
         vocabulary=vocabulary,
         groups=groups,
         durations=torch.from_numpy(train_data.durations),
@@ -81,7 +86,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         objective=objective.to(accelerator.device),
         optimizer=optimizer,
         schedule=LambdaLR(optimizer, lambda step: learning_rate_factor(config.optimizer, step, num_steps(config))),
-        stream=BatchStream(train_dataset, _build_sampler(config, train_data, groups), config.data.num_workers),
+        stream=BatchStream(train_dataset, sampler, config.data.num_workers),
     )
 
 
@@ -189,20 +194,16 @@ def build_optimizer(config: Config, model: torch.nn.Module) -> torch.optim.Optim
     )
 
 
-def _build_sampler(config: Config, manifest: Manifest, groups: Groups) -> PlannedBatchSampler:
+def _build_sampler(config: Config, manifest: Manifest, groups: Groups, objective: Objective) -> PlannedBatchSampler:
     sampling, seed = config.sampling, config.seed
-    if sampling.sampler == "similar-length":
+    if config.sampler == "similar-length":
         return SimilarLengthBatchSampler(manifest.durations, sampling.batch_size, seed=seed)
-    if sampling.sampler == "group-uniform":
+    if config.sampler == "group-uniform":
         return GroupUniformBatchSampler(groups.numbers, sampling.batch_size, seed=seed)
-    return LengthMatchedBatchSampler(
-        manifest.durations,
-        groups.numbers,
-        sampling.batch_duration,
-        exponent=sampling.exponent,
-        seed=seed,
-        group_names=groups.names,
-    )
+    options = (sampling.batch_duration, sampling.exponent, seed)
+    if config.sampler == "adaptive":
+        return AdaptiveBatchSampler(manifest.durations, groups.numbers, objective, *options, group_names=groups.names)
+    return LengthMatchedBatchSampler(manifest.durations, groups.numbers, *options, group_names=groups.names)
 
 
 def _input_digests(config: Config, paths: list[Path], recognizer: Recognizer) -> dict[str, str]:

@@ -1,9 +1,11 @@
-"""Validation: decodes and scores the development set, and keeps the best model."""
+"""Validation: decodes and scores the development set, sets group weights that follow it, and keeps the best model."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..decoding.decode import decode
 from ..scoring.scores import score
@@ -43,9 +45,15 @@ def _scores(run: Run) -> dict[str, Any]:
         batch_duration=run.config.sampling.batch_duration,
         num_workers=run.config.data.num_workers,
     )
-    scores = score(decoded.predictions)
+    selection = slice(None) if run.dev_halves is None else run.dev_halves.for_selection
+    scores = score(np.array(decoded.predictions, dtype=object)[selection])
     worst_language, worst_cer = scores.worst() or (None, math.inf)
-    losses = decoded.losses[decoded.losses != math.inf]  # keeps NaN, a sign of divergence
+    losses = decoded.losses[selection]
+    losses = losses[losses != math.inf]  # keeps NaN, a sign of divergence
+    error_rates = {}
+    if run.dev_halves is not None:
+        error_rates = {"error_rates": run.dev_halves.error_rates(decoded.predictions)}
+        run.objective.update_error_rates(error_rates["error_rates"])
     return {
         "step": run.progress.step,
         "validation": run.progress.num_validations,
@@ -54,4 +62,5 @@ def _scores(run: Run) -> dict[str, Any]:
         "worst_language": worst_language,
         "cer": scores.rates("cer"),
         "lid": scores.rates("lid"),
+        **error_rates,
     }
