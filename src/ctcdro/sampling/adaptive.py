@@ -134,11 +134,12 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
         return self._planned[1][number - turn.start]
 
     def _next_round(self, rounds: list[Round]) -> Round:
-        last = rounds[-1] if rounds else Round(0, *([[0] * self.num_groups] * 3))
+        zeros = [0] * self.num_groups
+        last = rounds[-1] if rounds else Round(0, counts=zeros, taken=zeros, credit=[0.0] * self.num_groups)
         rest = self.num_batches - last.stop  # past the end, so that all ranks get the same number
         shares = self._num_batches_of * np.array(self._objective.weights.tolist())
         num_batches = min(self.num_groups, rest) if rest > 0 else self.num_groups
-        counts, credit = apportion(num_batches, shares / shares.sum(), np.array(last.credit, dtype=float))
+        counts, credit = apportion(num_batches, shares / shares.sum(), np.array(last.credit))
         taken = np.add(last.taken, last.counts)
         return Round(last.stop, counts.tolist(), taken.tolist(), credit.tolist())
 
@@ -183,8 +184,7 @@ def apportion(num_batches: int, shares: Indices, credit: Indices) -> tuple[Indic
 def _read_round(record: dict[str, Any], num_groups: int) -> Round:
     try:
         turn = Round(**record)
-        rows = [turn.counts, turn.taken, turn.credit]
-        if all(len(row) == num_groups for row in rows) and is_whole_number(turn.start):
+        if {len(turn.counts), len(turn.taken), len(turn.credit)} == {num_groups} and is_whole_number(turn.start):
             return turn
     except TypeError:
         pass
