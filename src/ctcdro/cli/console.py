@@ -6,11 +6,14 @@ import logging
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import track
+
+if TYPE_CHECKING:
+    from ..runs.parsing import Section
 
 Item = TypeVar("Item")
 
@@ -30,6 +33,11 @@ def progress(sequence: Iterable[Item], description: str, total: float | None = N
     for first in items:
         yield first
         yield from track(items, description, total, completed=1, console=messages, disable=not shows_bars())
+
+
+def print_notes(config: Section) -> None:
+    for note in config.notes():
+        messages.print(note, highlight=False, markup=False, soft_wrap=True)
 
 
 def escaped(text: str) -> str:
