@@ -11,7 +11,8 @@ results.json has
     machines      by name
     experiments   runs with seeds. CER and LID are in percent. A value of a row is a list with one number per seed, from
                   which mean, standard deviation and the interval of the change are computed, or `{"mean": 80.0, "sd":
-                  2.0}` where no more was recorded. A row is compared with the last baseline before it
+                  2.0}` where no more was recorded. A row is compared with the last baseline before it. Rows with a
+                  `summary` are in the table of all experiments, and in README if `headline` is true
     tables        other measurements. A cell is text, a number, or a list with one number per seed
     facts         single values
 """
@@ -34,6 +35,7 @@ from result_tables import (
     coverage_table,
     deviation_of,
     experiment_table,
+    headline_table,
     language_table,
     mean_of,
     more_time,
@@ -44,6 +46,7 @@ from result_tables import (
     seed_table,
     summary_table,
     training_time_table,
+    worst_rates,
 )
 from results_file import read_results, write_results
 
@@ -111,8 +114,9 @@ def contents(results: Record) -> dict[str, str]:
     return {
         **found,
         "interval-coverage": coverage_table(tables["interval-coverage"]),
-        "summary": summary_table([one for one in experiments.values() if one.get("headline")]),
-        "all-experiments": summary_table(list(experiments.values())),
+        "demo-worst": worst_rates(experiments["demo"]),
+        "summary": headline_table(experiments.values()),
+        "all-experiments": summary_table(experiments.values()),
         "paper-results": paper_table(),
         "paper-worst-gain": paper_gain(2),
         "paper-mean-gain": paper_gain(3),

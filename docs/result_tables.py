@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ctcdro.report.paper_results import paper_results
@@ -120,6 +120,16 @@ def experiment_table(experiment: Record) -> str:
     return markdown(columns, rows)
 
 
+def worst_rates(experiment: Record) -> str:
+    """Such as "86.9% with the baseline, 108.1% with group DRO and 76.7% with CTC-DRO"."""
+    *others, last = (f"{mean_of(row['worst']):.1f}% with {_in_sentence(row['method'])}" for row in experiment["rows"])
+    return f"{', '.join(others)} and {last}"
+
+
+def _in_sentence(method: str) -> str:
+    return {BASELINE: "the baseline"}.get(method, method.replace("Group", "group"))
+
+
 def language_table(experiment: Record) -> str:
     rows = [row for row in experiment["rows"] if len(row.get("languages", {})) > 1]
     languages = list(rows[0]["languages"])
@@ -136,19 +146,35 @@ def seed_table(experiment: Record) -> str:
     return markdown(["seed", "change of the worst CER", "interval of the test set", "change of the mean CER"], cells)
 
 
-def summary_table(experiments: list[Record]) -> str:
-    rows = []
+def summarized_rows(experiments: Iterable[Record]) -> Iterator[tuple[str, str, Record, Record]]:
+    """Label, number of seeds, row and baseline of every row with a summary."""
     for experiment in experiments:
         for row, baseline in with_baselines(experiment):
             if baseline and "summary" in row:
                 label = row["summary"] + (" (development data)" if experiment["split"] == "dev" else "")
-                cells = [label, f"{num_seeds(experiment, row)}"]
-                for key in ("worst", "mean"):
-                    cells += [f"{mean_of(baseline[key]):.1f}", f"{mean_of(row[key]):.1f}", change(row, baseline, key)]
-                rows.append(cells)
+                yield label, f"{num_seeds(experiment, row)}", row, baseline
+
+
+def summary_table(experiments: Iterable[Record]) -> str:
+    rows = []
+    for label, seeds, row, baseline in summarized_rows(experiments):
+        cells = [label, seeds]
+        for key in ("worst", "mean"):
+            cells += [f"{mean_of(baseline[key]):.1f}", f"{mean_of(row[key]):.1f}", change(row, baseline, key)]
+        rows.append(cells)
     columns = [f"{key} CER, {method}" for key in ("worst", "mean") for method in ("baseline", "CTC-DRO")]
     columns = ["experiment", "seeds", *columns[:2], "change", *columns[2:], "change"]
     return markdown(columns, rows)
+
+
+def headline_table(experiments: Iterable[Record]) -> str:
+    """The rows marked as headlines, in fewer columns."""
+    rows = []
+    for label, seeds, row, baseline in summarized_rows(experiments):
+        if row.get("headline"):
+            rates = [f"{mean_of(baseline[key]):.1f} → {mean_of(row[key]):.1f}" for key in ("worst", "mean")]
+            rows.append([label, seeds, rates[0], change(row, baseline, "worst"), rates[1]])
+    return markdown(["experiment", "seeds", "worst CER", "change", "mean CER"], rows)
 
 
 def plain_table(table: Record) -> str:

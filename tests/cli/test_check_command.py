@@ -7,6 +7,7 @@ from in_process import run
 from tones import write_dataset
 
 from ctcdro import Manifest
+from ctcdro.cli import console
 
 
 def test_languages_are_shown_by_name(tmp_path):
@@ -41,9 +42,12 @@ def test_control_sequences_are_escaped(tmp_path):
     assert "a\\x1b[2J.wav" in done.stdout
 
 
-@pytest.mark.parametrize("quiet", [True, False])
-def test_progress_goes_to_stderr_unless_quiet(tmp_path, quiet):
+@pytest.mark.parametrize(
+    ("is_terminal", "options", "shows_progress"), [(True, [], True), (True, ["--quiet"], False), (False, [], False)]
+)
+def test_a_terminal_shows_progress_on_stderr_unless_quiet(tmp_path, monkeypatch, is_terminal, options, shows_progress):
+    monkeypatch.setattr(console, "shows_bars", lambda: is_terminal)
     dataset = write_dataset(tmp_path / "data", num_train=2, num_dev=2)
-    done = run("check", dataset, *(["--quiet"] if quiet else []))
-    assert (done.stderr == "") == quiet
+    done = run("check", dataset, *options)
+    assert (done.stderr != "") == shows_progress
     assert "0 errors" in done.stdout

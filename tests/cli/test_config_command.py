@@ -55,6 +55,15 @@ def test_every_problem_gets_a_line(tmp_path, content, problems):
     )
 
 
+@pytest.mark.parametrize(("content", "key"), [("{}", ""), ("run: {}", "run.")])
+def test_a_number_of_batches_that_is_rounded_gets_a_line(tmp_path, content, key):
+    settings = "{dataset: d, training: {num_batches: 50}, optimizer: {batches_per_step: 16}}"
+    (tmp_path / "a.yaml").write_text(content.format(settings))
+    rounded, valid = run("config", "check", "a.yaml", cwd=tmp_path).stdout.splitlines()
+    words = "is rounded down to 48, a multiple of `optimizer.batches_per_step`, 16"
+    assert (rounded, valid) == (f"a.yaml: {key}training.num_batches: 50 {words}", "a.yaml: valid")
+
+
 def test_all_recipes_are_listed_with_a_line_about_each():
     lines = run("recipes", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == [recipe.name for recipe in list_recipes()]

@@ -43,6 +43,13 @@ def test_a_quiet_run_prints_only_the_model(trained, tmp_path):
     assert done.stderr == ""
 
 
+def test_train_prints_that_the_number_of_batches_is_rounded(trained, tmp_path):
+    changes = ("--set", "optimizer.batches_per_step=2", "--set", "training.num_batches=3")
+    done = run("train", trained.config, "--out", tmp_path / "run", *changes)
+    assert done.stderr.startswith("training.num_batches: 3 is rounded down to 2, ")
+    assert len((tmp_path / "run" / "group_weights.jsonl").read_text().splitlines()) == 1
+
+
 def test_a_finished_run_is_not_overwritten(trained):
     done = run("train", trained.config, "--out", trained.run)
     assert done.returncode == 2

@@ -20,10 +20,18 @@ def task(name, fraction=0.0):
     return SimpleNamespace(name=name, progress=lambda: (fraction, f"step {fraction:.0%}"))
 
 
+class Screen(io.StringIO):
+    def __init__(self, is_terminal):
+        super().__init__()
+        self.isatty = lambda: is_terminal
+
+
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_every_run_that_ended_is_named_and_a_terminal_shows_those_at_work(monkeypatch, is_terminal):
-    screen = io.StringIO()
-    monkeypatch.setattr(console, "messages", Console(file=screen, force_terminal=is_terminal, width=120))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # makes no terminal of a file
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen(is_terminal)
+    monkeypatch.setattr(console, "messages", Console(file=screen, width=120))
     with JobProgress("3 runs") as progress:
         assert screen.getvalue() == ""  # an error before the first run stands alone
         state = LaunchState(waiting=[task("c")], running=[task("b", 0.25)], done=[task("a")])

@@ -177,6 +177,9 @@ def test_a_missing_device_is_named(run):
 
 
 def test_what_is_not_there_is_named(run, tmp_path):
+    with pytest.raises(ValueError, match=r"not the folder of a run: no config\.yaml in it"):
+        evaluate(tmp_path)
+    (tmp_path / "config.yaml").touch()
     with pytest.raises(ValueError, match="the run has no model yet"):
         evaluate(tmp_path)
     with pytest.raises(ValueError, match=r"tests\.jsonl not found\. Splits of this dataset: dev, test, train\.$"):

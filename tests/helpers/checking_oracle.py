@@ -77,7 +77,7 @@ def about_groups(rows, by):
         elif name not in trained and by != ["lang"]:
             without.setdefault(f"{split}: group {name!r} is not in train", []).append(where)
     return [
-        Finding("no group", "error", places[0], f"{why} ({len(places)} utterances, this is the first)")
+        Finding("no group", "error", places[0], f"{why} ({counted(places)}, the first on this line)")
         for why, places in without.items()
     ]
 
@@ -106,8 +106,8 @@ def about_characters(rows):
             if unseen:
                 characters = sorted({one for one, _ in unseen})
                 shown = ", ".join(map(named, characters[:20])) + ("…" if len(characters) > 20 else "")
-                counts = f"{len(characters)} characters, {len(unseen)} times in {split}"
-                detail = f"{language}: {counts}, this is the first: {shown}"
+                counts = f"characters: {len(characters)}, occurrences in {split}: {len(unseen)}"
+                detail = f"{language}: {shown}; {counts}, the first on this line"
                 yield Finding("characters unseen in training", "warning", unseen[0][1], detail)
 
 

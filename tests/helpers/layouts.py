@@ -18,7 +18,7 @@ from ctcdro.prepare.readers.ml_superb import find_pairs, read_ml_superb
 from ctcdro.prepare.readers.nemo import read_nemo
 
 SPLITS = ("train", "dev", "test")
-TAGS = {"ces": "cs", "cmn": "zh-CN", "ara": "ar", "hin": "hi", "deu": "de"}
+TAGS = {"ces": "cs", "cmn": "zh-CN", "ara": "ar", "hin": "hi", "deu": "de", "tam": "ta"}
 FLEURS_FOLDERS = {"ces": "cs_cz", "cmn": "cmn_hans_cn", "ara": "ar_eg", "hin": "hi_in", "deu": "de_de"}
 FLEURS_FOLDERS |= {"kor": "ko_kr", "pol": "pl_pl", "ron": "ro_ro", "spa": "es_419"}
 

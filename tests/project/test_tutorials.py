@@ -1,21 +1,18 @@
 """The tutorials: their commands run, on small data with a small model, and print what the pages show."""
 
-import glob
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 from layouts import Fleurs, Spoken
-from typer.testing import CliRunner
+from page_commands import DOCS, lines, run, steps
 
 from ctcdro.cli import console
-from ctcdro.cli.main import app
 from ctcdro.storage.json_files import read_json, read_log
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
+TUTORIALS = DOCS / "tutorials"
 GREETINGS = {
     "ces": "dobrý den",
     "cmn": "你好",
@@ -24,41 +21,6 @@ GREETINGS = {
     "ron": "bună ziua",
     "spa": "buenos días",
 }
-
-# Added to the commands of the pages.
-SMALL = {
-    "model.encoder": "mel-small",
-    "training.precision": "fp32",
-    "sampling.batch_duration": 4,
-    "optimizer.batches_per_step": 2,
-    "data.num_workers": 0,
-    "training.num_batches": 4,
-    "training.validate_every_batches": 2,
-}
-SMALLER = {
-    "train": [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")],
-    "sweep": [word for key, value in SMALL.items() for word in ("--set", f"run.{key}={value}")]
-    + ["--cpu", "--jobs", "2", "--threads", "1"],
-    "demo": ["--minutes", "0.2:0.1:0.1", "--steps", "4"],
-}
-
-
-def steps(page):
-    """The blocks of code on a page in their order, with their languages; those in no language are commands."""
-    text = (TUTORIALS / page).read_text(encoding="utf-8")
-    return re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-
-
-def run(line):
-    """The output of a command; others than `ctcdro` are not run."""
-    words = shlex.split(line)
-    if words[0] != "ctcdro":
-        return ""
-    words = [file for word in words[1:] for file in (sorted(glob.glob(word)) if "*" in word else [word])]
-    fewer = ["--set", "smoothings=[0.5]"] if words[0] == "sweep" and "--dry-run" not in words else []
-    result = CliRunner().invoke(app, [*words, *SMALLER.get(words[0], []), *fewer])
-    assert result.exit_code == 0, f"{line}\n{result.output}"
-    return result.output
 
 
 def shown(line):
@@ -69,11 +31,11 @@ def shown(line):
 def follow(page):
     """Writes the files and runs the commands of a page, and compares the output with what the page shows."""
     output = ""
-    for language, code in steps(page):
+    for language, code in steps(TUTORIALS / page):
         if language == "yaml":
             Path(code.split()[1]).write_text(code, encoding="utf-8")
         elif language == "":
-            output = "".join(map(run, code.replace("\\\n", " ").splitlines()))
+            output = "".join(run(line) for line in lines(code) if line.startswith("ctcdro "))
         elif language == "bash":  # downloads
             output = ""
         elif language == "text" and output:

@@ -29,6 +29,7 @@ def test_the_command_prints_versions_hardware_and_extras(monkeypatch):
 def test_extras_are_those_of_the_project_with_the_extras_in_them():
     assert extras().keys() == PROJECT["optional-dependencies"].keys() - {"dev", "docs"}
     assert {"submitit", "accelerate", "typer"} <= extras()["sweep"]
+    assert {"espnet", "typer"} <= extras()["espnet"]
     assert not [name for packages in extras().values() for name in packages if "ctcdro" in name]
 
 

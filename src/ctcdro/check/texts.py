@@ -39,8 +39,8 @@ def check_texts(manifests: Iterable[SplitManifest], index: DatasetIndex, frame_r
                 lines[language].add(located.where)
         for language, characters in sorted(unseen.items()):
             names = ", ".join(map(_name, sorted(characters)[:MAX_NAMED])) + "…" * (len(characters) > MAX_NAMED)
-            counts = f"{len(characters)} characters, {lines[language].count} times in {manifest.split}"
-            detail = f"{language}: {counts}, this is the first: {names}"
+            counts = f"characters: {len(characters)}, occurrences in {manifest.split}: {lines[language].count}"
+            detail = f"{language}: {names}; {counts}, the first on this line"
             findings.warning("characters unseen in training", lines[language].first, detail)
 
 

@@ -73,14 +73,17 @@ def check(
     Example: ctcdro config check mel-small.yaml
     """
     try:
-        _read(config, overrides)
+        checked = _read(config, overrides)
     except ValueError as error:
         from .console import escaped
 
         for line in str(error).splitlines():
             typer.echo(escaped(line))
         raise typer.Exit(1) from error
-    typer.echo(f"{'stdin' if config == STDIN else config}: valid")
+    source = "stdin" if config == STDIN else config
+    for note in checked.notes():
+        typer.echo(f"{source}: {note}")
+    typer.echo(f"{source}: valid")
 
 
 def _read(path: Path, overrides: list[str] | None) -> Section:

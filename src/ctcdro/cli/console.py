@@ -6,11 +6,14 @@ import logging
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import track
+
+if TYPE_CHECKING:
+    from ..runs.parsing import Section
 
 Item = TypeVar("Item")
 
@@ -19,12 +22,22 @@ messages = Console(stderr=True, emoji=False)
 results = Console(markup=False, highlight=False, emoji=False)
 
 
+def shows_bars() -> bool:
+    """Whether stderr is a terminal that can redraw lines. For rich alone, FORCE_COLOR makes a terminal of any file."""
+    return messages.is_interactive and messages.file.isatty()
+
+
 def progress(sequence: Iterable[Item], description: str, total: float | None = None) -> Iterator[Item]:
-    """Yields the items and shows a bar, which starts after the first item, so that early errors stand alone."""
+    """Yields the items; on a terminal, shows a bar after the first of them, so that early errors stand alone."""
     items = iter(sequence)
     for first in items:
         yield first
-        yield from track(items, description, total=total, completed=1, console=messages)
+        yield from track(items, description, total, completed=1, console=messages, disable=not shows_bars())
+
+
+def print_notes(config: Section) -> None:
+    for note in config.notes():
+        messages.print(note, highlight=False, markup=False, soft_wrap=True)
 
 
 def escaped(text: str) -> str:

@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 
 class TrainingProgress:
-    """A bar of steps with loss, throughput and the largest group weight; a line per validation.
+    """Prints a line per validation; on a terminal also shows a bar of steps with figures.
 
     The bar starts with the first step, so that errors before it stand alone.
     """
@@ -29,7 +29,8 @@ class TrainingProgress:
         from ..training.setup import num_steps
 
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"))
-        self._bar = Progress(*columns, console=console.messages, disable=not is_first_process(), transient=True)
+        is_shown = is_first_process() and console.shows_bars()
+        self._bar = Progress(*columns, console=console.messages, disable=not is_shown, transient=True)
         self._num_steps = num_steps(config)
         self._groups_are_languages = config.data.group_by == ("lang",)
         self._task: Any = None
@@ -39,7 +40,7 @@ class TrainingProgress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.live.stop()  # `Progress.stop` would print an empty line into a file
+        self._bar.stop()
 
     def track(self, sequence: Iterable[Item], description: str, total: float | None = None) -> Iterator[Item]:
         """Shows work before the first step in a separate bar."""
@@ -85,8 +86,8 @@ class JobProgress:
         self._heading = heading
         name, words = TextColumn("{task.description}"), TextColumn("{task.fields[words]}")
         columns = (name, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), words)
-        is_terminal = console.messages.is_terminal
-        self._bar = Progress(*columns, console=console.messages, disable=not is_terminal, transient=True)
+        is_shown = console.shows_bars()
+        self._bar = Progress(*columns, console=console.messages, disable=not is_shown, transient=True)
         self._state: LaunchState | None = None
         self._ended: set[str] = set()
         self._bars: dict[str, Any] = {}

@@ -70,10 +70,12 @@ def sweep(
         from ..sweeps.config import read_sweep
         from ..sweeps.submission import JobOptions
         from ..sweeps.sweep import sweep as run_sweep
+    from .console import print_notes
     from .run_progress import JobProgress
     from .sweep_plan import describe_plan, print_plan
 
     settings = read_sweep(config, overrides or [])
+    print_notes(settings)
     minutes = round(60 * time_limit) or 1
     options = JobOptions(cluster, jobs, threads, cpu, minutes, partition, _parse_options(sbatch or []))
     if dry_run:

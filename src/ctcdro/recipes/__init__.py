@@ -35,7 +35,8 @@ def copy_recipe(name: str, out: PathLike | None = None) -> Path:
     recipes = {recipe.name: recipe for recipe in list_recipes()}
     name = name.removesuffix(".yaml")
     if name not in recipes:
-        similar = get_close_matches(name, recipes, n=1)
+        same_file = [recipe for recipe in recipes if recipe.endswith(f"/{name}")]
+        similar = same_file or get_close_matches(name, recipes, n=1)
         hint = f"Did you mean {similar[0]}?" if similar else f"The recipes are {', '.join(recipes)}."
         raise ValueError(f"Unknown recipe {name!r}. {hint}")
     source = recipes[name].path

@@ -281,6 +281,14 @@ class Config(Section):
                 "so the group weights would never change; lower it"
             )
 
+    def notes(self) -> Iterator[str]:
+        num_batches, batches_per_step = self.training.num_batches, self.optimizer.batches_per_step
+        if rest := num_batches % batches_per_step:
+            yield (
+                f"training.num_batches: {num_batches} is rounded down to {num_batches - rest}, a multiple of "
+                f"`optimizer.batches_per_step`, {batches_per_step}"
+            )
+
 
 def read_config(path: PathLike, overrides: Iterable[str] = ()) -> Config:
     """Reads a YAML file; `overrides` change it, such as "objective.step_size=1e-3".

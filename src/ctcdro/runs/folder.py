@@ -52,6 +52,11 @@ class RunFolder:
         return self.model.exists()
 
     def require_model(self) -> Path:
+        if not self.is_finished and not self.config.exists():
+            raise ValueError(
+                f"{self.path}: not the folder of a run: no config.yaml in it. Specify a folder that `ctcdro train` "
+                "wrote; those of a sweep are in its folder runs/."
+            )
         if not self.is_finished:
             raise ValueError(f"{self.path}: the run has no model yet. Resume it with the command that started it.")
         return self.model

@@ -32,6 +32,10 @@ class Section(BaseModel):
         """Invalid combinations, in the form "key: what is wrong and what to do", with keys relative to the section."""
         return iter(())
 
+    def notes(self) -> Iterator[str]:
+        """Effects of valid values that are easy to miss, in the same form."""
+        return iter(())
+
     @model_validator(mode="after")
     def _reject_problems(self) -> Self:
         if problems := list(self.problems()):

@@ -13,6 +13,7 @@ from . import bfloat16
 
 PACKAGES = ("torch", "numpy", "transformers", "accelerate", "peft", "datasets", "lhotse", "soundfile", "soxr", "typer")
 DEVELOPMENT_EXTRAS = ("dev", "docs")
+INSTALLED_SEPARATELY = {"espnet": {"espnet"}}  # packages that an extra needs but does not install
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -45,7 +46,7 @@ def describe_environment() -> dict[str, str]:
 
 
 def extras() -> dict[str, set[str]]:
-    """The packages of each extra of ctcdro, including those of the extras in it."""
+    """The packages that each extra of ctcdro needs, including those of the extras in it."""
     direct: dict[str, list[str]] = {}
     with suppress(PackageNotFoundError):
         for requirement in requires("ctcdro") or ():
@@ -53,7 +54,7 @@ def extras() -> dict[str, set[str]]:
                 direct.setdefault(extra[1], []).append(requirement)
 
     def packages(extra: str) -> set[str]:
-        found: set[str] = set()
+        found = INSTALLED_SEPARATELY.get(extra, set())
         for requirement in direct[extra]:
             name, _, inner = re.split(r"[^\w.,\[-]", requirement, maxsplit=1)[0].partition("[")
             found = found.union(*map(packages, inner.split(","))) if inner else found | {name}

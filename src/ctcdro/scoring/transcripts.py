@@ -109,7 +109,7 @@ def match(
     by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
     known = {reference.id for reference in references}
     if unknown := [hypothesis for hypothesis in hypotheses if hypothesis.id not in known]:
-        raise ValueError(f"{_first_id(unknown)} is not in the reference file.")
+        raise ValueError(f"{_first_id(unknown)} is not in the reference file. Both files must have the same ids.")
     missing = [reference for reference in references if reference.id not in by_id]
     if missing and not missing_as_empty:
         raise ValueError(

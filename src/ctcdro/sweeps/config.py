@@ -124,6 +124,10 @@ class SweepConfig(Section):
             except ValueError as error:
                 yield from str(error).splitlines()
 
+    def notes(self) -> Iterator[str]:
+        objectives = dict.fromkeys(setting.objective for setting in self.grid())
+        yield from dict.fromkeys(f"run.{note}" for objective in objectives for note in self._run(objective).notes())
+
     def grid(self) -> list[SweepSetting]:
         """All settings, the objectives in the order given."""
         if self.settings is not None:
