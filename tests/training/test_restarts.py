@@ -11,7 +11,7 @@ import exact_runs
 import pytest
 import tiny_encoders
 import torch
-from exact_runs import MODELS, SKIPPING, Launch, outcome, write_junk
+from exact_runs import MODELS, SKIPPING, Launch, interrupt, outcome, write_junk
 from tones import write_dataset
 
 from ctcdro import LengthMatchedBatchSampler
@@ -39,21 +39,6 @@ def encoder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def make_config(dataset, encoder):
     return partial(exact_runs.make_config, dataset, encoder)
-
-
-class InterruptedRunError(Exception):
-    pass
-
-
-def interrupt(config, out, step, after="step"):
-    """Starts or resumes a run that is interrupted after a step, or after the following validation."""
-
-    def fail(record):
-        if record["step"] == step and (after == "validation") == ("validation" in record):
-            raise InterruptedRunError
-
-    with pytest.raises(InterruptedRunError):
-        train(config, out, callback=fail)
 
 
 @pytest.fixture(scope="module")

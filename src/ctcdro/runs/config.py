@@ -217,6 +217,9 @@ class TrainingConfig(Section):
     best_model_by: Literal["dev-loss", "worst-cer"] = "dev-loss"
     """Which model to keep. `dev-loss`: the one with the lowest mean loss on the development set. `worst-cer`: the one
     with the lowest CER of its worst language."""
+    average_last_fraction: float | None = Field(None, gt=0, le=1)
+    """Fraction of the steps, at the end of training, whose weights are averaged. Validation then scores the averaged
+    model, and the best model may be an averaged one. null: no averaging."""
     early_stopping_patience: int | None = Field(None, gt=0)
     """Stop after this many validations in a row without a better model. null: never."""
     checkpoint_every_steps: int | None = Field(None, gt=0)

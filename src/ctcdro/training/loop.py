@@ -92,7 +92,8 @@ def run_steps(run: Run, callback: StepCallback) -> None:
             log_step(run, record, callback)
             is_due, stops = _validation_is_due(run), stop_signals.received(run.accelerator)
             if is_due:
-                validate(run, callback)
+                with run.weight_average.applied():
+                    validate(run, callback)
             if is_due or stops or run.progress.step % (run.config.training.checkpoint_every_steps or math.inf) == 0:
                 save(run)
             if stops:
@@ -120,6 +121,7 @@ def train_step(run: Run) -> dict[str, Any]:
     run.schedule.step()
     run.optimizer.zero_grad()
     run.progress.step += 1
+    run.weight_average.update(run.progress.step)
     return {
         "step": run.progress.step,
         "gradient_norm": gradient_norm,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..speech.manifest import Groups, Manifest
     from ..speech.vocabulary import Vocabulary
     from .endless_loader import BatchStream
+    from .weight_average import WeightAverage
 
 
 @dataclass
@@ -57,6 +58,7 @@ class Run:
     optimizer: torch.optim.Optimizer
     schedule: torch.optim.lr_scheduler.LambdaLR
     stream: BatchStream
+    weight_average: WeightAverage
     progress: Progress = field(default_factory=Progress)
 
     def losses(self, batch: Batch) -> Tensor:

@@ -37,6 +37,7 @@ with extra("train", "Training"):
     from .checkpoints import frozen_parameters
     from .endless_loader import BatchStream
     from .run import Run
+    from .weight_average import WeightAverage
 
 
 def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, device: torch.device | None = None) -> Run:
@@ -82,6 +83,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         optimizer=optimizer,
         schedule=LambdaLR(optimizer, lambda step: learning_rate_factor(config.optimizer, step, num_steps(config))),
         stream=BatchStream(train_dataset, _build_sampler(config, train_data, groups), config.data.num_workers),
+        weight_average=WeightAverage(recognizer, num_steps(config), config.training.average_last_fraction),
     )
 
 
