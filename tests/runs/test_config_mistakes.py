@@ -43,6 +43,19 @@ MISTAKES = {
         "objective: must be a section with the keys name, step_size, smoothing, reduction, signal, warmup_batches, "
         "loss_normalization; got 'erm'.",
     ),
+    "a learning rate of a frozen encoder": (
+        run(model={"freeze_encoder": True}, optimizer={"encoder_learning_rate": 1e-5}),
+        "optimizer.encoder_learning_rate: has no effect with `model.freeze_encoder`; remove one of them.",
+    ),
+    "an encoder from scratch that is frozen at first": (
+        run(model={"encoder": "mel-small"}, optimizer={"freeze_encoder_batches": 10}),
+        "optimizer.freeze_encoder_batches: mel-small is trained from scratch; remove it.",
+    ),
+    "an encoder that is frozen until the end": (
+        run(optimizer={"freeze_encoder_batches": 32}, training={"num_batches": 32}),
+        "optimizer.freeze_encoder_batches: 32 is not less than `training.num_batches`, 32, so the encoder would never "
+        "be trained; lower it, or set `model.freeze_encoder`.",
+    ),
     "text for a number": (
         run(training={"num_batches": "many"}),
         "training.num_batches: must be a whole number; got 'many'.",

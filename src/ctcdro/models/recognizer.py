@@ -69,6 +69,8 @@ class Recognizer(nn.Module):
     def __init__(self, encoder: PretrainedEncoder | MelSmall, settings: RecognizerSettings) -> None:
         super().__init__()
         self.settings = settings
+        self.trains_encoder = not settings.freeze_encoder
+        """Whether the encoder computes gradients. A loop may switch it off for some steps; dropout stays on."""
         self.encoder = encoder
         self.head = _make_head(encoder, settings)
         if isinstance(encoder, PretrainedEncoder):
@@ -130,7 +132,7 @@ class Recognizer(nn.Module):
     def _hidden_layers(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         self._check_audio(audio, num_samples)
         audio = audio[:, : int(num_samples.max())]
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.settings.freeze_encoder):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.trains_encoder):
             hidden = self.encoder(audio, num_samples, all_layers=not isinstance(self.head, LinearHead))
         return hidden, self.encoder.num_frames(num_samples)
 

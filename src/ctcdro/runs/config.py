@@ -189,7 +189,12 @@ class OptimizerConfig(Section):
     name: Literal["adam", "adamw"] = "adam"
     """`adam`: weight decay is added to the gradient. `adamw`: weight decay is applied to the weights."""
     learning_rate: float = Field(1e-4, gt=0)
-    """Learning rate at the end of warm-up, its highest value."""
+    """Learning rate at the end of warm-up, its highest value. With `encoder_learning_rate`, only of the head."""
+    encoder_learning_rate: float | None = Field(None, gt=0)
+    """Learning rate of the encoder, including LoRA adapters. null: the same as `learning_rate`."""
+    freeze_encoder_batches: int = Field(0, ge=0)
+    """Batches at the start of training in which only the head is trained, in total over all processes, rounded up to
+    whole steps. 0: none."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     """Decay rates of Adam's averages of the gradient and of its square."""
     weight_decay: float = Field(1e-6, ge=0)
@@ -261,11 +266,25 @@ class Config(Section):
                 f"training.num_batches: {num_batches} batches are fewer than one optimizer step needs, "
                 f"{batches_per_step}; raise it, or lower `optimizer.batches_per_step`"
             )
+        yield from self._encoder_problems()
         warmup_batches = self.objective.settings.get("warmup_batches", 0)
         if warmup_batches >= num_batches:
             yield (
                 f"objective.warmup_batches: {warmup_batches} is not less than `training.num_batches`, {num_batches}, "
                 "so the group weights would never change; lower it"
+            )
+
+    def _encoder_problems(self) -> Iterator[str]:
+        frozen_batches, num_batches = self.optimizer.freeze_encoder_batches, self.training.num_batches
+        for key in ("encoder_learning_rate", "freeze_encoder_batches"):
+            if self.model.freeze_encoder and getattr(self.optimizer, key):
+                yield f"optimizer.{key}: has no effect with `model.freeze_encoder`; remove one of them"
+        if self.model.encoder == "mel-small" and frozen_batches:
+            yield "optimizer.freeze_encoder_batches: mel-small is trained from scratch; remove it"
+        elif frozen_batches >= num_batches:
+            yield (
+                f"optimizer.freeze_encoder_batches: {frozen_batches} is not less than `training.num_batches`, "
+                f"{num_batches}, so the encoder would never be trained; lower it, or set `model.freeze_encoder`"
             )
 
 
