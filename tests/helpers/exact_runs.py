@@ -25,6 +25,7 @@ MODELS = {
     "fine-tuning": {},
     "LoRA": {"lora": {"rank": 2, "dropout": 0.1}},
     "frozen": {"freeze_encoder": True},
+    "linear head": {"head": "linear", "spec_augment": True},
 }
 
 CONTEXT = multiprocessing.get_context("forkserver")

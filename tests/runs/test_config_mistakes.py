@@ -56,6 +56,10 @@ MISTAKES = {
         "optimizer.freeze_encoder_batches: 32 is not less than `training.num_batches`, 32, so the encoder would never "
         "be trained; lower it, or set `model.freeze_encoder`.",
     ),
+    "masks in a frozen encoder": (
+        run(model={"freeze_encoder": True, "head": "linear", "spec_augment": True}),
+        "model.spec_augment: a linear head masks the input of the encoder, which is frozen; set it to false.",
+    ),
     "text for a number": (
         run(training={"num_batches": "many"}),
         "training.num_batches: must be a whole number; got 'many'.",

@@ -47,7 +47,9 @@ def uninterrupted(make_config, one_thread, tmp_path_factory):
     return {model: outcome(train(make_config(model), out / model).path) for model in MODELS}
 
 
-@pytest.mark.parametrize(("model", "num_workers"), [("fine-tuning", 0), ("fine-tuning", 2), ("LoRA", 0), ("frozen", 0)])
+@pytest.mark.parametrize(
+    ("model", "num_workers"), [("fine-tuning", 0), ("fine-tuning", 2), ("LoRA", 0), ("frozen", 0), ("linear head", 0)]
+)
 def test_a_run_resumes_exactly_in_every_epoch(make_config, uninterrupted, tmp_path, model, num_workers):
     config = make_config(model, f"data.num_workers={num_workers}")
     interrupt(config, tmp_path / "run", 1)  # before the first checkpoint

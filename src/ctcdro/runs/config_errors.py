@@ -42,6 +42,7 @@ KNOWN_ELSEWHERE = {
     "patience": "training.early_stopping_patience",
     "report_to": "training.trackers",
     "save_steps": "training.checkpoint_every_steps",
+    "specaug": "model.spec_augment",
     "swa": "training.average_last_fraction",
     "warmup_ratio": "optimizer.warmup_fraction",
     "warmup_steps": "optimizer.warmup_fraction",
