@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import exact_runs
+import numpy as np
 import pytest
 import tiny_encoders
 import torch
@@ -17,11 +18,13 @@ from tones import write_dataset
 from ctcdro import LengthMatchedBatchSampler
 from ctcdro.models.recognizer import build
 from ctcdro.runs.folder import RunFolder
+from ctcdro.speech.audio import read_audio
 from ctcdro.speech.dataset import SpeechDataset
 from ctcdro.speech.loader import load_batches
 from ctcdro.speech.manifest import Manifest
 from ctcdro.storage.json_files import read_log
 from ctcdro.training.loop import train
+from ctcdro.training.setup import set_up_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -59,6 +62,34 @@ def test_a_run_resumes_exactly_in_every_epoch(make_config, uninterrupted, tmp_pa
     interrupt(config, tmp_path / "run", 6, after="validation")
     interrupt(config, tmp_path / "run", 8)
     assert outcome(train(config, tmp_path / "run").path) == uninterrupted[model]
+
+
+AUGMENTED = ("model.spec_augment=true", "data.speed_perturbation=[0.9, 1.0, 1.1]", "data.noise_snr_db=[5, 30]")
+AUGMENTED += ("training.average_last_fraction=0.5", "optimizer.encoder_learning_rate=1e-4")
+
+
+def test_an_augmented_run_resumes_exactly_with_workers_and_without(dataset, tmp_path):
+    def augmented(num_workers):
+        return exact_runs.make_config(dataset, "mel-small", None, *AUGMENTED, f"data.num_workers={num_workers}")
+
+    whole = outcome(train(augmented(0), tmp_path / "whole").path)
+    for num_workers in (0, 2):
+        for step in (1, 3, 5, 8):
+            interrupt(augmented(num_workers), tmp_path / f"{num_workers}", step)
+        assert outcome(train(augmented(num_workers), tmp_path / f"{num_workers}").path) == whole
+
+
+def test_only_training_data_are_augmented(dataset, tmp_path):
+    run = set_up_run(exact_runs.make_config(dataset, "mel-small", None, *AUGMENTED), RunFolder(tmp_path / "run"))
+    for index, utterance in enumerate(run.dev):
+        assert np.array_equal(run.dev_dataset[index].inputs, read_audio(utterance.audio_filepath))
+    originals = {
+        index: read_audio(one.audio_filepath) for index, one in enumerate(Manifest.read(dataset / "train.jsonl"))
+    }
+    batch = next(run.stream)
+    for index, inputs, length in zip(batch.indices.tolist(), batch.inputs, batch.lengths, strict=True):
+        assert 0.9 < length / len(originals[index]) < 1.12
+        assert not np.array_equal(inputs[:length], originals[index])
 
 
 @pytest.mark.parametrize("num_kept", [0, 10, 24])

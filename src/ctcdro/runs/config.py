@@ -97,6 +97,16 @@ class DataConfig(Section):
     """`fail`: stop at audio that cannot be read. `skip`: skip it and log the error."""
     num_workers: int = Field(2, ge=0)
     """Processes that read audio, per training process. 0: the training process reads it."""
+    speed_perturbation: tuple[Annotated[float, Field(ge=0.5, le=2)], ...] = ()
+    """Speeds such as `[0.9, 1.0, 1.1]`. In every epoch, each training utterance is played at one of them, chosen at
+    random. []: no change."""
+    noise_snr_db: tuple[Annotated[float, Field(ge=-20)], Annotated[float, Field(le=100)]] | None = None
+    """Range of signal-to-noise ratios in decibels, such as `[10, 40]`. Pink noise is added to each training utterance,
+    at a random ratio. null: no noise."""
+
+    def problems(self) -> Iterator[str]:
+        if self.noise_snr_db is not None and self.noise_snr_db[0] > self.noise_snr_db[1]:
+            yield f"noise_snr_db: the minimum comes first; got {list(self.noise_snr_db)}"
 
 
 class SamplingConfig(Section):
@@ -214,6 +224,9 @@ class Config(Section):
                 f"{batches_per_step}; raise it, or lower `optimizer.batches_per_step`"
             )
         yield from self._encoder_problems()
+        for key in ("speed_perturbation", "noise_snr_db"):
+            if self.model.feature_cache_dir is not None and getattr(self.data, key):
+                yield f"data.{key}: cached features cannot be augmented; remove it, or `model.feature_cache_dir`"
         warmup_batches = self.objective.settings.get("warmup_batches", 0)
         if warmup_batches >= num_batches:
             yield (

@@ -31,6 +31,7 @@ with extra("train", "Training"):
     from ..models.recognizer import Recognizer, build
     from ..runs.config import Config, read_config
     from ..runs.parsing import refuse_changes
+    from ..speech.augmentation import AudioAugmentation
     from ..speech.dataset import check_audio_exists
     from .checkpoints import frozen_parameters
     from .endless_loader import BatchStream
@@ -60,7 +61,8 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
     make_dataset = partial(
         speech_dataset, recognizer, cache, vocabulary=vocabulary, on_bad_audio=config.data.on_bad_audio
     )
-    train_dataset = make_dataset(train_data, group_numbers=groups.numbers)
+    augment = _augmentation(config, recognizer)
+    train_dataset = make_dataset(train_data, group_numbers=groups.numbers, augment=augment)
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
         vocabulary.save(folder.vocabulary)
@@ -156,6 +158,14 @@ def _fill_cache(
         )
     accelerator.wait_for_everyone()
     return cache
+
+
+def _augmentation(config: Config, recognizer: Recognizer) -> AudioAugmentation | None:
+    speeds, noise_snr_db = config.data.speed_perturbation, config.data.noise_snr_db
+    if not speeds and noise_snr_db is None:
+        return None
+    encoder = recognizer.encoder
+    return AudioAugmentation(speeds, noise_snr_db, config.seed, encoder.min_samples, encoder.max_samples)
 
 
 def _wrap(
