@@ -52,9 +52,9 @@ MISTAKES = {
         "optimizer.freeze_encoder_batches: mel-small is trained from scratch; remove it.",
     ),
     "an encoder that is frozen until the end": (
-        run(optimizer={"freeze_encoder_batches": 32}, training={"num_batches": 32}),
-        "optimizer.freeze_encoder_batches: 32 is not less than `training.num_batches`, 32, so the encoder would never "
-        "be trained; lower it, or set `model.freeze_encoder`.",
+        run(optimizer={"freeze_encoder_batches": 20}, training={"num_batches": 32}),
+        "optimizer.freeze_encoder_batches: 20 of 32 batches leave no step to train the encoder; lower it, or set "
+        "`model.freeze_encoder`.",
     ),
     "masks in a frozen encoder": (
         run(model={"freeze_encoder": True, "head": "linear", "spec_augment": True}),

@@ -235,16 +235,17 @@ class Config(Section):
             )
 
     def _encoder_problems(self) -> Iterator[str]:
-        frozen_batches, num_batches = self.optimizer.freeze_encoder_batches, self.training.num_batches
+        num_batches, batches_per_step = self.training.num_batches, self.optimizer.batches_per_step
+        frozen_batches = self.optimizer.freeze_encoder_batches
         for key in ("encoder_learning_rate", "freeze_encoder_batches"):
             if self.model.freeze_encoder and getattr(self.optimizer, key):
                 yield f"optimizer.{key}: has no effect with `model.freeze_encoder`; remove one of them"
         if self.model.encoder == "mel-small" and frozen_batches:
             yield "optimizer.freeze_encoder_batches: mel-small is trained from scratch; remove it"
-        elif frozen_batches >= num_batches:
+        elif frozen_batches and -(-frozen_batches // batches_per_step) >= num_batches // batches_per_step:
             yield (
-                f"optimizer.freeze_encoder_batches: {frozen_batches} is not less than `training.num_batches`, "
-                f"{num_batches}, so the encoder would never be trained; lower it, or set `model.freeze_encoder`"
+                f"optimizer.freeze_encoder_batches: {frozen_batches} of {num_batches} batches leave no step to train "
+                "the encoder; lower it, or set `model.freeze_encoder`"
             )
 
 
