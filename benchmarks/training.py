@@ -167,7 +167,7 @@ def ours_erm(config: Config, folder: Path, turns: Turns) -> None:
 
 
 def bare(config: Config, folder: Path, turns: Turns) -> None:
-    from ctcdro.training.setup import build_optimizer
+    from ctcdro.training.optimizer import build_optimizer
 
     manifest, vocabulary, dataset = read(config)
     numbers = manifest.groups().numbers

@@ -34,12 +34,16 @@ class Case:
     overrides: tuple[str, ...] = ()
 
 
+ALL_OPTIONS = ("data.speed_perturbation=[0.9, 1.0, 1.1]", "data.noise_snr_db=[5, 30]", "data.num_workers=1")
+ALL_OPTIONS += ("training.average_last_fraction=0.6", "optimizer.freeze_encoder_batches=5", *SKIPPING)
+
 CASES = {
     "fine-tuning": Case("fine-tuning"),
     "fine-tuning, two workers": Case("fine-tuning", overrides=("data.num_workers=2",)),
     "LoRA": Case("LoRA"),
     "frozen, empty feature cache": Case("frozen", cache="empty"),
     "frozen, filled feature cache": Case("frozen", cache="filled"),
+    "two processes, all options": Case("linear head", num_processes=2, overrides=ALL_OPTIONS),
     "two processes, unreadable audio": Case("fine-tuning", num_processes=2, overrides=SKIPPING),
 }
 

@@ -13,16 +13,19 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tones import write_dataset
 
 from ctcdro.runs.config import parse_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.storage.json_files import read_log
+from ctcdro.training.loop import train
 
 MODELS = {
     "fine-tuning": {},
     "LoRA": {"lora": {"rank": 2, "dropout": 0.1}},
     "frozen": {"freeze_encoder": True},
+    "linear head": {"head": "linear", "spec_augment": True},
 }
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -30,11 +33,11 @@ CONTEXT.set_forkserver_preload(["accelerate", "ctcdro.training.loop", "peft", "t
 SECONDS_TO_END = 1_200
 
 
-def make_config(dataset, encoder, model, *overrides):
+def make_config(dataset, encoder, model=None, *overrides):
     """Nine steps in three intervals of validation; a checkpoint after steps 2, 3, 4, 6, 8 and 9."""
     values = {
         "dataset": str(dataset),
-        "model": {"encoder": str(encoder), "head": "transformer", **MODELS[model]},
+        "model": {"encoder": str(encoder), **MODELS.get(model, {})},
         "objective": {"step_size": 1e-2, "smoothing": 0.5},
         "data": {"num_workers": 0},
         "sampling": {"batch_duration": 2.0},
@@ -55,6 +58,21 @@ def write_junk(folder):
     for path in sorted(folder.glob("aaa-train-*.wav"))[:8]:
         path.write_bytes(b"RIFF")
     return folder
+
+
+class InterruptedRunError(Exception):
+    pass
+
+
+def interrupt(config, out, step, after="step"):
+    """Starts or resumes a run that is interrupted after a step, or after the following validation."""
+
+    def fail(record):
+        if record["step"] == step and (after == "validation") == ("validation" in record):
+            raise InterruptedRunError
+
+    with pytest.raises(InterruptedRunError):
+        train(config, out, callback=fail)
 
 
 def outcome(path):
@@ -132,7 +150,6 @@ def _train(config, out, report, rank, num_processes, port, killed_at):
     import torch
 
     from ctcdro.runs.config import read_config
-    from ctcdro.training.loop import train
 
     def watch(record):
         if record["step"] == killed_at:

@@ -1,8 +1,10 @@
 """SpecAugment: masks and their statistics."""
 
 import pytest
+import tiny_encoders
 import torch
 
+from ctcdro.models.recognizer import build
 from ctcdro.models.spec_augment import SpecAugment
 
 
@@ -101,3 +103,42 @@ def test_gradients_flow_around_the_masks():
     assert features.grad.isfinite().all()
     assert (features.grad == 0).any()
     assert (features.grad != 0).any()
+
+
+@pytest.mark.parametrize("name", ["mel-small", *tiny_encoders.MODELS])
+def test_with_a_linear_head_the_encoder_masks_its_input_in_training_only(folders, name):
+    plain, masked = (
+        build(folders.get(name, name), 7, head="linear", spec_augment=spec_augment, seed=0)
+        for spec_augment in (None, True)
+    )
+    audio, num_samples = torch.randn(2, 16_000), torch.tensor([16_000, 9_000])
+    calls = []
+    masked.encoder.augment.register_forward_pre_hook(lambda module, inputs: calls.append(inputs))
+    torch.manual_seed(0)
+    one, other = (masked(audio, num_samples).logits for _ in range(2))
+    torch.manual_seed(0)
+    assert torch.equal(masked(audio, num_samples).logits, one)
+    assert not torch.equal(one, other)
+    one.sum().backward()
+    assert masked.head.output.weight.grad.abs().sum() > 0
+    for features, num_frames in calls:
+        assert features.shape[1] == num_frames.max()
+        assert num_frames[1] < num_frames[0]
+    assert torch.equal(masked.eval()(audio, num_samples).logits, plain.eval()(audio, num_samples).logits)
+
+
+def test_masked_bins_of_mel_small_have_their_mean(one_thread):
+    model = build("mel-small", 7, spec_augment=True, seed=0)
+    inputs = []
+    model.encoder.enter.register_forward_pre_hook(lambda module, arguments: inputs.append(arguments[0]))
+    audio, num_samples = torch.randn(1, 48_000), torch.tensor([48_000])
+    model(audio, num_samples)
+    model.eval()(audio, num_samples)
+    masked, plain = ((features == 0).float().mean() for features in inputs)
+    assert masked > 0.2
+    assert plain < 0.01
+
+
+def test_a_frozen_encoder_with_a_linear_head_has_nothing_to_mask(folders):
+    with pytest.raises(ValueError, match="masks the input of the encoder, which is frozen"):
+        build(folders["wav2vec2"], 7, head="linear", freeze_encoder=True, spec_augment=True)

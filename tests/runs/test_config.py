@@ -40,6 +40,22 @@ def test_the_head_of_mel_small_is_written_as_it_is_built(tmp_path):
     assert written == build("mel-small", vocabulary_size=4).settings.head == "linear"
 
 
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ({}, True),
+        ({"head": "linear"}, False),
+        ({"encoder": "mel-small"}, False),
+        ({"head": "convolution"}, True),
+        ({"encoder": "mel-small", "spec_augment": True}, True),
+        ({"head": "linear", "spec_augment": True}, True),
+        ({"spec_augment": False}, False),
+    ],
+)
+def test_spec_augment_is_off_with_a_linear_head_unless_it_is_requested(model, expected):
+    assert parse_config({"dataset": "a", "model": model}).model.spec_augment is expected
+
+
 def test_numbers_may_be_written_as_in_papers(tmp_path):
     (tmp_path / "config.yaml").write_text("dataset: set1\nobjective: {step_size: 1e-3}\n")
     assert read_config(tmp_path / "config.yaml").objective.step_size == 1e-3

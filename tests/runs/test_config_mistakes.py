@@ -36,7 +36,7 @@ MISTAKES = {
     ),
     "a key like no other": (
         run(data={"zzz": 1}),
-        "data.zzz: unknown key. The keys are group_by, on_bad_audio, num_workers.",
+        "data.zzz: unknown key. The keys are group_by, on_bad_audio, num_workers, speed_perturbation, noise_snr_db.",
     ),
     "a value instead of a section": (
         run(objective="erm"),
@@ -50,6 +50,35 @@ MISTAKES = {
     "shares of batches with group DRO": (
         run(objective={"name": "group-dro"}, sampling={"sampler": "adaptive"}),
         "sampling.sampler: adaptive does not work with group-dro; use length-matched or group-uniform.",
+    ),
+    "a learning rate of a frozen encoder": (
+        run(model={"freeze_encoder": True}, optimizer={"encoder_learning_rate": 1e-5}),
+        "optimizer.encoder_learning_rate: has no effect with `model.freeze_encoder`; remove one of them.",
+    ),
+    "an encoder from scratch that is frozen at first": (
+        run(model={"encoder": "mel-small"}, optimizer={"freeze_encoder_batches": 10}),
+        "optimizer.freeze_encoder_batches: mel-small is trained from scratch; remove it.",
+    ),
+    "an encoder that is frozen until the end": (
+        run(optimizer={"freeze_encoder_batches": 20}, training={"num_batches": 32}),
+        "optimizer.freeze_encoder_batches: 20 of 32 batches leave no step to train the encoder; lower it, or set "
+        "`model.freeze_encoder`.",
+    ),
+    "masks in a frozen encoder": (
+        run(model={"freeze_encoder": True, "head": "linear", "spec_augment": True}),
+        "model.spec_augment: a linear head masks the input of the encoder, which is frozen; set it to false.",
+    ),
+    "augmentation of cached features": (
+        run(model={"freeze_encoder": True, "feature_cache_dir": "features"}, data={"noise_snr_db": [0, 0]}),
+        "data.noise_snr_db: cached features cannot be augmented; remove it, or `model.feature_cache_dir`.",
+    ),
+    "a range that is reversed": (
+        run(data={"noise_snr_db": [40, 10]}),
+        "data.noise_snr_db: the minimum comes first; got [40.0, 10.0].",
+    ),
+    "a speed in percent": (
+        run(data={"speed_perturbation": [90]}),
+        "data.speed_perturbation.0: must be at most 2; got 90.",
     ),
     "text for a number": (
         run(training={"num_batches": "many"}),

@@ -68,6 +68,11 @@ def test_no_encoder_reads_from_the_device(folders, batch, name):
     weigh(build(folders.get(name, name), 7, seed=0), batch)
 
 
+@pytest.mark.parametrize("name", ["mel-small", "wav2vec2", "wav2vec2-bert", "whisper"])
+def test_no_masks_in_an_encoder_are_read_from_the_device(folders, batch, name):
+    weigh(build(folders.get(name, name), 7, head="linear", spec_augment=True, seed=0), batch)
+
+
 def weigh(model, batch, normalize="none"):
     """What a training step does with a batch, on a device without values."""
     config = parse_config({"dataset": "-", "objective": {"loss_normalization": normalize}})

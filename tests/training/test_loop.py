@@ -27,7 +27,8 @@ from ctcdro.speech.manifest import Manifest
 from ctcdro.storage.json_files import read_log
 from ctcdro.training.checkpoints import publish_best_model
 from ctcdro.training.loop import train, train_step
-from ctcdro.training.setup import learning_rate_factor, set_up_run
+from ctcdro.training.optimizer import learning_rate_factor
+from ctcdro.training.setup import set_up_run
 from ctcdro.training.validation import validate
 
 # Sums by several threads may differ in the last bit.

@@ -8,20 +8,23 @@ from functools import partial
 from pathlib import Path
 
 import exact_runs
+import numpy as np
 import pytest
 import tiny_encoders
 import torch
-from exact_runs import MODELS, SKIPPING, Launch, outcome, write_junk
+from exact_runs import MODELS, SKIPPING, Launch, interrupt, outcome, write_junk
 from tones import write_dataset
 
 from ctcdro import LengthMatchedBatchSampler
 from ctcdro.models.recognizer import build
 from ctcdro.runs.folder import RunFolder
+from ctcdro.speech.audio import read_audio
 from ctcdro.speech.dataset import SpeechDataset
 from ctcdro.speech.loader import load_batches
 from ctcdro.speech.manifest import Manifest
 from ctcdro.storage.json_files import read_log
 from ctcdro.training.loop import train
+from ctcdro.training.setup import set_up_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -41,28 +44,15 @@ def make_config(dataset, encoder):
     return partial(exact_runs.make_config, dataset, encoder)
 
 
-class InterruptedRunError(Exception):
-    pass
-
-
-def interrupt(config, out, step, after="step"):
-    """Starts or resumes a run that is interrupted after a step, or after the following validation."""
-
-    def fail(record):
-        if record["step"] == step and (after == "validation") == ("validation" in record):
-            raise InterruptedRunError
-
-    with pytest.raises(InterruptedRunError):
-        train(config, out, callback=fail)
-
-
 @pytest.fixture(scope="module")
 def uninterrupted(make_config, one_thread, tmp_path_factory):
     out = tmp_path_factory.mktemp("uninterrupted")
     return {model: outcome(train(make_config(model), out / model).path) for model in MODELS}
 
 
-@pytest.mark.parametrize(("model", "num_workers"), [("fine-tuning", 0), ("fine-tuning", 2), ("LoRA", 0), ("frozen", 0)])
+@pytest.mark.parametrize(
+    ("model", "num_workers"), [("fine-tuning", 0), ("fine-tuning", 2), ("LoRA", 0), ("frozen", 0), ("linear head", 0)]
+)
 def test_a_run_resumes_exactly_in_every_epoch(make_config, uninterrupted, tmp_path, model, num_workers):
     config = make_config(model, f"data.num_workers={num_workers}")
     interrupt(config, tmp_path / "run", 1)  # before the first checkpoint
@@ -72,6 +62,34 @@ def test_a_run_resumes_exactly_in_every_epoch(make_config, uninterrupted, tmp_pa
     interrupt(config, tmp_path / "run", 6, after="validation")
     interrupt(config, tmp_path / "run", 8)
     assert outcome(train(config, tmp_path / "run").path) == uninterrupted[model]
+
+
+AUGMENTED = ("model.spec_augment=true", "data.speed_perturbation=[0.9, 1.0, 1.1]", "data.noise_snr_db=[5, 30]")
+AUGMENTED += ("training.average_last_fraction=0.5", "optimizer.encoder_learning_rate=1e-4")
+
+
+def test_an_augmented_run_resumes_exactly_with_workers_and_without(dataset, tmp_path):
+    def augmented(num_workers):
+        return exact_runs.make_config(dataset, "mel-small", None, *AUGMENTED, f"data.num_workers={num_workers}")
+
+    whole = outcome(train(augmented(0), tmp_path / "whole").path)
+    for num_workers in (0, 2):
+        for step in (1, 3, 5, 8):
+            interrupt(augmented(num_workers), tmp_path / f"{num_workers}", step)
+        assert outcome(train(augmented(num_workers), tmp_path / f"{num_workers}").path) == whole
+
+
+def test_only_training_data_are_augmented(dataset, tmp_path):
+    run = set_up_run(exact_runs.make_config(dataset, "mel-small", None, *AUGMENTED), RunFolder(tmp_path / "run"))
+    for index, utterance in enumerate(run.dev):
+        assert np.array_equal(run.dev_dataset[index].inputs, read_audio(utterance.audio_filepath))
+    originals = {
+        index: read_audio(one.audio_filepath) for index, one in enumerate(Manifest.read(dataset / "train.jsonl"))
+    }
+    batch = next(run.stream)
+    for index, inputs, length in zip(batch.indices.tolist(), batch.inputs, batch.lengths, strict=True):
+        assert 0.9 < length / len(originals[index]) < 1.12
+        assert not np.array_equal(inputs[:length], originals[index])
 
 
 @pytest.mark.parametrize("num_kept", [0, 10, 24])

@@ -26,7 +26,7 @@ class TrainingProgress:
     """
 
     def __init__(self, config: Config) -> None:
-        from ..training.setup import num_steps
+        from ..training.optimizer import num_steps
 
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"))
         is_shown = is_first_process() and console.shows_bars()

@@ -69,8 +69,12 @@ class Recognizer(nn.Module):
     def __init__(self, encoder: PretrainedEncoder | MelSmall, settings: RecognizerSettings) -> None:
         super().__init__()
         self.settings = settings
+        self.trains_encoder = not settings.freeze_encoder
+        """Whether the encoder computes gradients. A loop may switch it off for some steps; dropout stays on."""
         self.encoder = encoder
         self.head = _make_head(encoder, settings)
+        if settings.spec_augment and settings.head == "linear":
+            encoder.add_spec_augment()
         if isinstance(encoder, PretrainedEncoder):
             if settings.lora is not None:
                 add_lora(encoder, settings.lora)
@@ -130,7 +134,7 @@ class Recognizer(nn.Module):
     def _hidden_layers(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         self._check_audio(audio, num_samples)
         audio = audio[:, : int(num_samples.max())]
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.settings.freeze_encoder):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.trains_encoder):
             hidden = self.encoder(audio, num_samples, all_layers=not isinstance(self.head, LinearHead))
         return hidden, self.encoder.num_frames(num_samples)
 
@@ -173,7 +177,7 @@ def build(
     freeze_encoder: bool = False,
     lora: Lora | Mapping[str, Any] | None = None,
     gradient_checkpointing: bool = False,
-    spec_augment: bool = True,
+    spec_augment: bool | None = None,
     seed: int | None = None,
 ) -> Recognizer:
     """Builds a recognizer for training.
@@ -186,7 +190,8 @@ def build(
         freeze_encoder: whether to train only the head.
         lora: settings of LoRA, to train low-rank matrices instead of the encoder's weights; a `Lora` or its fields.
         gradient_checkpointing: whether to save memory in the encoder, at the cost of a third more time.
-        spec_augment: whether the head applies SpecAugment in training; the linear head never does.
+        spec_augment: whether to apply SpecAugment in training: in the head or, with a linear head, to the input of the
+            encoder's layers. By default, only without a linear head.
         seed: seed of the initial weights; torch's generator is left unchanged. By default, weights are drawn from
             torch's generator.
 
@@ -216,7 +221,10 @@ def build(
         raise ValueError("`gradient_checkpointing` has no effect with `freeze_encoder`. Turn it off.")
     if isinstance(lora, Mapping):
         lora = Lora(**lora)
-    spec_augment = spec_augment and head != "linear"
+    if spec_augment is None:
+        spec_augment = head != "linear"
+    if spec_augment and head == "linear" and freeze_encoder:
+        raise ValueError("`spec_augment`: with a linear head, it masks the input of the encoder, which is frozen.")
     settings = RecognizerSettings(
         encoder, vocabulary_size, head, freeze_encoder, lora, gradient_checkpointing, spec_augment
     )

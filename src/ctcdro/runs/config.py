@@ -14,9 +14,10 @@ from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
 with extra("train", "A configuration file"):
-    from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+    from pydantic import AfterValidator, BeforeValidator, Field
 
-    from .parsing import FolderPath, ModelName, Section, add_fields, parse_section, read_values
+    from .model_config import ModelConfig
+    from .parsing import FolderPath, Section, add_fields, parse_section, read_values
 
 # The keys of `sampling` that each sampler uses.
 SAMPLER_KEYS = {
@@ -26,60 +27,6 @@ SAMPLER_KEYS = {
     "similar-length": ("batch_size",),
     "group-uniform": ("batch_size",),
 }
-
-
-class LoraConfig(Section):
-    """LoRA trains small matrices instead of all weights of the encoder."""
-
-    rank: int = Field(8, gt=0)
-    """Rank of the adapters. Higher ranks can change the encoder more, and need more memory."""
-    alpha: float = Field(16.0, gt=0)
-    """Scale of the adapters: their output is multiplied by `alpha / rank`."""
-    dropout: float = Field(0.0, ge=0, lt=1)
-    """Dropout probability of the adapters' input."""
-
-
-class ModelConfig(Section):
-    """The recognizer: an encoder and a head."""
-
-    encoder: ModelName = "facebook/wav2vec2-xls-r-300m"
-    """Checkpoint of a `transformers` encoder: a name on the Hugging Face Hub, or a folder. `mel-small` is a small
-    encoder that is trained from scratch."""
-    head: Literal["transformer", "linear", "convolution"] = "transformer"
-    """`transformer`: the paper's two layers, over all layers of the encoder. `linear`: one layer, over the last.
-    `convolution`: over all layers, fast on a CPU. `mel-small` always has a linear head."""
-    freeze_encoder: bool = False
-    """Train only the head."""
-    feature_cache_dir: FolderPath | None = None
-    """Folder that keeps the features of a frozen encoder, so that they are computed only once. Several runs can share
-    it."""
-    lora: LoraConfig | None = None
-    """Low-rank adapters (LoRA). null: train all weights of the encoder."""
-    spec_augment: bool = True
-    """Mask features in training (SpecAugment). No effect with a linear head."""
-    gradient_checkpointing: bool = False
-    """Save memory by recomputing the activations of the encoder. Training takes about a third longer."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _choose_head(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("encoder") == "mel-small":
-            return {"head": "linear"} | values
-        return values
-
-    def problems(self) -> Iterator[str]:
-        is_mel_small = self.encoder == "mel-small"
-        if is_mel_small and self.head != "linear":
-            yield f"head: mel-small has a linear head; remove `head: {self.head}`"
-        for key in ("freeze_encoder", "lora", "gradient_checkpointing"):
-            if is_mel_small and getattr(self, key):
-                yield f"{key}: mel-small is trained from scratch and does not support it; remove `{key}`"
-        if self.freeze_encoder and self.lora is not None:
-            yield "lora: adapters cannot be trained in a frozen encoder; remove `lora` or `freeze_encoder`"
-        if self.freeze_encoder and self.gradient_checkpointing:
-            yield "gradient_checkpointing: a frozen encoder has no gradients; remove `gradient_checkpointing`"
-        if self.feature_cache_dir is not None and not self.freeze_encoder:
-            yield "feature_cache_dir: features change while the encoder is trained; add `freeze_encoder: true`"
 
 
 def join_words(names: Iterable[str], word: str) -> str:
@@ -156,6 +103,16 @@ class DataConfig(Section):
     """`fail`: stop at audio that cannot be read. `skip`: skip it and log the error."""
     num_workers: int = Field(2, ge=0)
     """Processes that read audio, per training process. 0: the training process reads it."""
+    speed_perturbation: tuple[Annotated[float, Field(ge=0.5, le=2)], ...] = ()
+    """Speeds such as `[0.9, 1.0, 1.1]`. In every epoch, each training utterance is played at one of them, chosen at
+    random. []: no change."""
+    noise_snr_db: tuple[Annotated[float, Field(ge=-20)], Annotated[float, Field(le=100)]] | None = None
+    """Range of signal-to-noise ratios in decibels, such as `[10, 40]`. Pink noise is added to each training utterance,
+    at a random ratio. null: no noise."""
+
+    def problems(self) -> Iterator[str]:
+        if self.noise_snr_db is not None and self.noise_snr_db[0] > self.noise_snr_db[1]:
+            yield f"noise_snr_db: the minimum comes first; got {list(self.noise_snr_db)}"
 
 
 class SamplingConfig(Section):
@@ -197,7 +154,12 @@ class OptimizerConfig(Section):
     name: Literal["adam", "adamw"] = "adam"
     """`adam`: weight decay is added to the gradient. `adamw`: weight decay is applied to the weights."""
     learning_rate: float = Field(1e-4, gt=0)
-    """Learning rate at the end of warm-up, its highest value."""
+    """Learning rate at the end of warm-up, its highest value. With `encoder_learning_rate`, only of the head."""
+    encoder_learning_rate: float | None = Field(None, gt=0)
+    """Learning rate of the encoder, including LoRA adapters. null: the same as `learning_rate`."""
+    freeze_encoder_batches: int = Field(0, ge=0)
+    """Batches at the start of training in which only the head is trained, in total over all processes, rounded up to
+    whole steps. 0: none."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     """Decay rates of Adam's averages of the gradient and of its square."""
     weight_decay: float = Field(1e-6, ge=0)
@@ -225,6 +187,9 @@ class TrainingConfig(Section):
     best_model_by: Literal["dev-loss", "worst-cer"] = "dev-loss"
     """Which model to keep. `dev-loss`: the one with the lowest mean loss on the development set. `worst-cer`: the one
     with the lowest CER of its worst language."""
+    average_last_fraction: float | None = Field(None, gt=0, le=1)
+    """Fraction of the steps, at the end of training, whose weights are averaged. Validation then scores the averaged
+    model, and the best model may be an averaged one. null: no averaging."""
     early_stopping_patience: int | None = Field(None, gt=0)
     """Stop after this many validations in a row without a better model. null: never."""
     checkpoint_every_steps: int | None = Field(None, gt=0)
@@ -274,6 +239,10 @@ class Config(Section):
             )
         if self.sampler == "adaptive" and self.objective.name == "group-dro":
             yield "sampling.sampler: adaptive does not work with group-dro; use length-matched or group-uniform"
+        yield from self._encoder_problems()
+        for key in ("speed_perturbation", "noise_snr_db"):
+            if self.model.feature_cache_dir is not None and getattr(self.data, key):
+                yield f"data.{key}: cached features cannot be augmented; remove it, or `model.feature_cache_dir`"
         warmup_batches = self.objective.settings.get("warmup_batches", 0)
         if warmup_batches >= num_batches:
             yield (
@@ -287,6 +256,20 @@ class Config(Section):
             yield (
                 f"training.num_batches: {num_batches} is rounded down to {num_batches - rest}, a multiple of "
                 f"`optimizer.batches_per_step`, {batches_per_step}"
+            )
+
+    def _encoder_problems(self) -> Iterator[str]:
+        num_batches, batches_per_step = self.training.num_batches, self.optimizer.batches_per_step
+        frozen_batches = self.optimizer.freeze_encoder_batches
+        for key in ("encoder_learning_rate", "freeze_encoder_batches"):
+            if self.model.freeze_encoder and getattr(self.optimizer, key):
+                yield f"optimizer.{key}: has no effect with `model.freeze_encoder`; remove one of them"
+        if self.model.encoder == "mel-small" and frozen_batches:
+            yield "optimizer.freeze_encoder_batches: mel-small is trained from scratch; remove it"
+        elif frozen_batches and -(-frozen_batches // batches_per_step) >= num_batches // batches_per_step:
+            yield (
+                f"optimizer.freeze_encoder_batches: {frozen_batches} of {num_batches} batches leave no step to train "
+                "the encoder; lower it, or set `model.freeze_encoder`"
             )
 
 

@@ -25,6 +25,9 @@ OnBadAudio: TypeAlias = Literal["fail", "skip"]
 InputReader: TypeAlias = Callable[[int], npt.NDArray[np.float32]]
 """Index of an utterance -> its inputs, one row per sample or frame. Raises `AudioError`."""
 
+Augment: TypeAlias = Callable[[npt.NDArray[np.float32], int, int], npt.NDArray[np.float32]]
+"""Inputs, epoch, index of the utterance -> other inputs. A pure function, such as `AudioAugmentation`."""
+
 
 def check_audio_exists(manifests: Iterable[Manifest]) -> None:
     """Checks that all audio files exist, without opening them, so that a missing file stops a run before it starts."""
@@ -92,6 +95,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
             is the same in all splits.
         on_bad_audio: "fail" raises an `AudioError` if an utterance cannot be read, "skip" returns `Skipped`.
         reader: reads the inputs of an utterance; by default `AudioReader(manifest)`.
+        augment: changes the inputs of an utterance in each epoch; None for no change.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
         *,
         on_bad_audio: OnBadAudio = "fail",
         reader: InputReader | None = None,
+        augment: Augment | None = None,
     ) -> None:
         if on_bad_audio not in get_args(OnBadAudio):
             raise ValueError(f'`on_bad_audio` must be "fail" or "skip"; got {on_bad_audio!r}.')
@@ -122,6 +127,8 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
         self.vocabulary = vocabulary
         self.on_bad_audio = on_bad_audio
         self._read = AudioReader(manifest) if reader is None else reader
+        self._augment = augment
+        self._epoch = 0
         self._texts = TextArray(utterance.text if vocabulary is not None else "" for utterance in manifest)
         self._languages = languages
         self._language_numbers = np.searchsorted(languages, [utterance.lang for utterance in manifest])
@@ -132,6 +139,10 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
     def __len__(self) -> int:
         return len(self._groups)
 
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch of the augmentation. Workers that have already started keep theirs."""
+        self._epoch = epoch
+
     def __getitem__(self, index: int) -> LoadedUtterance | Skipped:
         index = range(len(self))[index]
         try:
@@ -141,6 +152,8 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
             if self.on_bad_audio == "skip":
                 return Skipped(message)
             raise AudioError(message) from error
+        if self._augment is not None:
+            inputs = self._augment(inputs, self._epoch, index)
         labels: list[int] = []
         if self.vocabulary is not None:
             labels = self.vocabulary.encode(self._texts[index], self._languages[self._language_numbers[index]])

@@ -5,8 +5,8 @@
         log_probs, num_frames = model(batch.inputs, batch.lengths)
         loss = criterion(log_probs, batch.targets, num_frames, batch.num_labels, batch.groups)  # CTCDROLoss
 
-Guarantees: batches follow the order of the sampler, and hold the same numbers with any number of workers. Loading uses
-no random numbers and leaves torch's global generator unchanged. A file that cannot be read stops the loop with an
+Guarantees: batches follow the order of the sampler, and hold the same numbers with any number of workers. Loading
+leaves torch's global generator unchanged. A file that cannot be read stops the loop with an
 `AudioError` that begins with the manifest line and the file name, or is skipped and reported in `Batch.skipped`.
 """
 

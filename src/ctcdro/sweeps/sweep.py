@@ -95,7 +95,7 @@ class TrainAndScore:
         return RunFolder(self.path).is_finished and all(map(self._is_scored, self.splits))
 
     def progress(self) -> tuple[float, str]:
-        from ..training.setup import num_steps
+        from ..training.optimizer import num_steps
 
         folder = RunFolder(self.path)
         if folder.is_finished:

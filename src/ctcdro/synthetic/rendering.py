@@ -36,8 +36,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..speech.audio import SAMPLE_RATE
+from ..speech.noise import add_noise
 from ..storage.atomic import atomic_write_bytes
-from .acoustics import add_noise, add_room, set_level
+from .acoustics import add_room, set_level
 from .espeak import ESpeak
 from .spec import SHORTEST
 

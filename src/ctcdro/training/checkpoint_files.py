@@ -1,6 +1,6 @@
 """Checkpoint folders: tensors and plain values, written atomically.
 
-    000000480/tensors.safetensors      model, optimizer, objective
+    000000480/tensors.safetensors      model, optimizer, objective, averaged weights
     000000480/values.json              counters, positions, settings of the optimizer
     000000480/sha256sums               digests of both, in the format of `sha256sum -c`
 

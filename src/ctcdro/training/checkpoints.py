@@ -1,7 +1,8 @@
 """The contents of a checkpoint, and how a run resumes from it.
 
-A checkpoint contains everything that resuming needs besides the configuration: model, optimizer, objective, position in
-the data, and the numbers of `Progress`. Random numbers need no state: each step seeds the generators.
+A checkpoint contains everything that resuming needs besides the configuration: model, optimizer, objective, averaged
+weights, position in the data, and the numbers of `Progress`. Random numbers need no state: each step seeds the
+generators.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def save(run: Run) -> None:
             **{f"model/{name}": tensor for name, tensor in run.recognizer.state_dict().items() if name not in frozen},
             **{f"objective/{name}": tensor for name, tensor in run.objective.state_dict().items()},
             **{f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(optimizer).items()},
+            **{f"weight_average/{name}": tensor for name, tensor in run.weight_average.state_dict().items()},
         }
         values = {
             "optimizer": optimizer["param_groups"],
@@ -84,6 +86,7 @@ def _restore(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) -> No
     run.optimizer.load_state_dict(optimizer_state(_with_prefix("optimizer/", tensors), values["optimizer"]))
     run.schedule.load_state_dict(values["schedule"])
     run.stream.load_state_dict(streams[run.accelerator.process_index])
+    run.weight_average.load_state_dict(_with_prefix("weight_average/", tensors))
     run.progress = Progress(**values["progress"])
 
 

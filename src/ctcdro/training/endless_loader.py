@@ -29,6 +29,7 @@ class BatchStream:
     def __next__(self) -> Batch:
         while True:
             if self._loader is None:
+                self._dataset.set_epoch(self._sampler.epoch)
                 self._loader = iter(load_batches(self._dataset, self._sampler, self._num_workers))
                 self._num_taken = 0
             batch = next(self._loader, None)

@@ -31,7 +31,8 @@ with extra("train", "Training"):
     from ..speech.audio import AudioError
     from .checkpoints import publish_best_model, resume, save
     from .gradient_norm import clip_gradient
-    from .setup import num_steps, set_up_run
+    from .optimizer import learning_rates, num_frozen_steps, num_steps
+    from .setup import set_up_run
     from .step_log import StepCallback, StepTotals, log_step
     from .validation import validate
 
@@ -92,7 +93,8 @@ def run_steps(run: Run, callback: StepCallback) -> None:
             log_step(run, record, callback)
             is_due, stops = _validation_is_due(run), stop_signals.received(run.accelerator)
             if is_due:
-                validate(run, callback)
+                with run.weight_average.applied():
+                    validate(run, callback)
             if is_due or stops or run.progress.step % (run.config.training.checkpoint_every_steps or math.inf) == 0:
                 save(run)
             if stops:
@@ -103,6 +105,7 @@ def run_steps(run: Run, callback: StepCallback) -> None:
 def train_step(run: Run) -> dict[str, Any]:
     """Takes one optimizer step, and returns its record for the log."""
     _seed_step(run)
+    run.recognizer.trains_encoder = run.progress.step >= num_frozen_steps(run.config)
     totals = StepTotals(run)
     num_batches = run.config.optimizer.batches_per_step // run.accelerator.num_processes
     for number in range(num_batches):
@@ -115,15 +118,16 @@ def train_step(run: Run) -> dict[str, Any]:
         totals.add(batch, losses.detach())
     figures, seconds = totals.over_all_processes()
     gradient_norm = clip_gradient(run, seconds)
-    learning_rate = run.optimizer.param_groups[0]["lr"]
+    rates = learning_rates(run.optimizer)
     run.optimizer.step()
     run.schedule.step()
     run.optimizer.zero_grad()
     run.progress.step += 1
+    run.weight_average.update(run.progress.step)
     return {
         "step": run.progress.step,
         "gradient_norm": gradient_norm,
-        "learning_rate": learning_rate,
+        **rates,
         "weights": dict(zip(run.groups.names, run.objective.weights.tolist(), strict=True)),
         **figures,
     }

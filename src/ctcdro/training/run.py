@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..speech.vocabulary import Vocabulary
     from .dev_halves import DevHalves
     from .endless_loader import BatchStream
+    from .weight_average import WeightAverage
 
 
 @dataclass
@@ -60,6 +61,7 @@ class Run:
     optimizer: torch.optim.Optimizer
     schedule: torch.optim.lr_scheduler.LambdaLR
     stream: BatchStream
+    weight_average: WeightAverage
     progress: Progress = field(default_factory=Progress)
 
     def losses(self, batch: Batch) -> Tensor:

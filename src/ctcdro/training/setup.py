@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch.optim.lr_scheduler import LambdaLR
 
 from ..objectives.methods import METHODS
 from ..objectives.objective import Objective
@@ -33,13 +31,16 @@ with extra("train", "Training"):
 
     from ..models.feature_cache import FeatureCache, FeatureRecognizer, speech_dataset
     from ..models.recognizer import Recognizer, build
-    from ..runs.config import Config, OptimizerConfig, read_config
+    from ..runs.config import Config, read_config
     from ..runs.parsing import refuse_changes
+    from ..speech.augmentation import AudioAugmentation
     from ..speech.dataset import check_audio_exists
     from .checkpoints import frozen_parameters
     from .dev_halves import split_dev
     from .endless_loader import BatchStream
+    from .optimizer import build_optimizer, build_schedule, num_steps
     from .run import Run
+    from .weight_average import WeightAverage
 
 
 def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, device: torch.device | None = None) -> Run:
@@ -63,7 +64,8 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
     make_dataset = partial(
         speech_dataset, recognizer, cache, vocabulary=vocabulary, on_bad_audio=config.data.on_bad_audio
     )
-    train_dataset = make_dataset(train_data, group_numbers=groups.numbers)
+    augment = _augmentation(config, recognizer)
+    train_dataset = make_dataset(train_data, group_numbers=groups.numbers, augment=augment)
     sampler = _build_sampler(config, train_data, groups, objective)
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
@@ -85,23 +87,10 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         wrapped_model=wrapped_model,
         objective=objective.to(accelerator.device),
         optimizer=optimizer,
-        schedule=LambdaLR(optimizer, lambda step: learning_rate_factor(config.optimizer, step, num_steps(config))),
+        schedule=build_schedule(config, optimizer),
         stream=BatchStream(train_dataset, sampler, config.data.num_workers),
+        weight_average=WeightAverage(recognizer, num_steps(config), config.training.average_last_fraction),
     )
-
-
-def num_steps(config: Config) -> int:
-    return config.training.num_batches // config.optimizer.batches_per_step
-
-
-def learning_rate_factor(settings: OptimizerConfig, step: int, total: int) -> float:
-    """The learning rate at a step, relative to the configured learning rate."""
-    num_warmup = round(settings.warmup_fraction * total)
-    if step < num_warmup:
-        return (step + 1) / num_warmup
-    done = (step - num_warmup) / max(1, total - num_warmup)
-    factors = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}
-    return factors[settings.lr_schedule]
 
 
 def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) -> Accelerator:
@@ -117,9 +106,12 @@ def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) 
         # Buffers are constants. If evaluation synchronized them, a rank without a batch would hang.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
-    if accelerator.ddp_handler is not None and accelerator.num_processes > 2:
-        # Otherwise torch rearranges the gradients after the first step, and again after the first step of a resumed
-        # run. With three or more processes, it would then add them in another order.
+    if accelerator.ddp_handler is not None and (
+        accelerator.num_processes > 2 or config.optimizer.freeze_encoder_batches
+    ):
+        # Without it, torch would wait for gradients of an encoder that is frozen at the start. It would also rearrange
+        # the gradients after the first step, and again after the first step of a resumed run. With three or more
+        # processes, it would then add them in another order.
         accelerator.ddp_handler.find_unused_parameters = True
     if device.index is not None and accelerator.num_processes > 1:
         raise ValueError(f"Device {device} is for one process; with several, use cuda: each process has its own GPU.")
@@ -173,6 +165,14 @@ def _fill_cache(
     return cache
 
 
+def _augmentation(config: Config, recognizer: Recognizer) -> AudioAugmentation | None:
+    speeds, noise_snr_db = config.data.speed_perturbation, config.data.noise_snr_db
+    if not speeds and noise_snr_db is None:
+        return None
+    encoder = recognizer.encoder
+    return AudioAugmentation(speeds, noise_snr_db, config.seed, encoder.min_samples, encoder.max_samples)
+
+
 def _wrap(
     config: Config, recognizer: Recognizer, accelerator: Accelerator
 ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
@@ -183,15 +183,6 @@ def _wrap(
     if isinstance(wrapped_model, torch.nn.parallel.DistributedDataParallel):
         wrapped_model.device_ids = None  # otherwise it copies lengths to the GPU, which forces a synchronization
     return wrapped_model, optimizer
-
-
-def build_optimizer(config: Config, model: torch.nn.Module) -> torch.optim.Optimizer:
-    settings = config.optimizer
-    optimizer = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return optimizer(
-        trained, lr=settings.learning_rate, betas=settings.betas, weight_decay=settings.weight_decay, fused=True
-    )
 
 
 def _build_sampler(config: Config, manifest: Manifest, groups: Groups, objective: Objective) -> PlannedBatchSampler:

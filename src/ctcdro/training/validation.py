@@ -57,6 +57,7 @@ def _scores(run: Run) -> dict[str, Any]:
     return {
         "step": run.progress.step,
         "validation": run.progress.num_validations,
+        **({"averaged_steps": num_averaged} if (num_averaged := run.weight_average.num_steps) else {}),
         "dev_loss": float(losses.mean()) if len(losses) else math.inf,
         "worst_cer": worst_cer,
         "worst_language": worst_language,

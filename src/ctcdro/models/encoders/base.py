@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..spec_augment import SpecAugment
+
 
 class PretrainedEncoder(nn.Module):
     """An encoder from `transformers`.
@@ -26,6 +28,8 @@ class PretrainedEncoder(nn.Module):
         self.num_layers: int = config.num_hidden_layers + 1
         self.min_samples = min_samples
         self.max_samples = max_samples
+        self.augment: SpecAugment | None = None
+        self._num_frames: Tensor | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -42,6 +46,16 @@ class PretrainedEncoder(nn.Module):
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = True) -> tuple[Tensor, ...]:
         """Returns the hidden layers, each (B, F, D), or only the last."""
         raise NotImplementedError
+
+    def add_spec_augment(self) -> None:
+        """Masks the input of the Transformer layers in training. `forward` has to set `_num_frames`."""
+        self.augment = SpecAugment()
+        self.network.encoder.register_forward_pre_hook(self._mask)
+
+    def _mask(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        assert self.augment is not None
+        assert self._num_frames is not None
+        return self.augment(inputs[0], self._num_frames), *inputs[1:]
 
     def checkpoint_gradients(self, **options: Any) -> None:
         """Enables gradient checkpointing: the backward pass recomputes the activations inside each layer."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..convolution_blocks import Blocks
 from ..log_mel import WINDOW, SmallLogMel, num_windows
+from ..spec_augment import SpecAugment
 
 
 class MelSmall(nn.Module):
@@ -46,6 +47,11 @@ class MelSmall(nn.Module):
         self.blocks = Blocks(num_blocks, width, kernel, expansion)
         self.leave = nn.LayerNorm(width)
         self.log_mel = SmallLogMel(num_bins)  # after the layers, because `load` limits their size
+        self.augment: SpecAugment | None = None
+
+    def add_spec_augment(self) -> None:
+        """Masks the log-mel bins in training."""
+        self.augment = SpecAugment()
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
         return -(-num_windows(num_samples) // self.stacked)
@@ -53,6 +59,8 @@ class MelSmall(nn.Module):
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = False) -> tuple[Tensor, ...]:
         """(B, T) audio, (B,) samples -> one tensor, (B, F, D)."""
         features = self.log_mel(audio, num_samples)
+        if self.augment is not None:
+            features = self.augment(features, num_windows(num_samples))
         features = F.pad(features, (0, 0, 0, -features.shape[1] % self.stacked))
         features = features.unflatten(1, (-1, self.stacked)).flatten(2)
         return (self.leave(self.blocks(self.enter(features), self.num_frames(num_samples))),)

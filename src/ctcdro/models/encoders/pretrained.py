@@ -1,7 +1,7 @@
 """Loads encoders from checkpoints of Hugging Face `transformers`.
 
 The masking and layer drop of `transformers` are disabled: its masks use numpy's generator, whose state checkpoints do
-not store, and the head applies SpecAugment.
+not store, and the recognizer applies its own SpecAugment.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..log_mel import HOP, WINDOW, KaldiFbank, WhisperLogMel
 from ..masks import real_frames
+from ..spec_augment import SpecAugment
 from .base import PretrainedEncoder, hidden_layers
 
 
@@ -24,7 +25,8 @@ class W2vBertEncoder(PretrainedEncoder):
 
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = True) -> tuple[Tensor, ...]:
         features = self.features(audio, num_samples)
-        mask = real_frames(self.num_frames(num_samples), features.shape[1], audio.device).long()
+        self._num_frames = self.num_frames(num_samples)
+        mask = real_frames(self._num_frames, features.shape[1], audio.device).long()
         return hidden_layers(self.network(features, attention_mask=mask, output_hidden_states=all_layers), all_layers)
 
 
@@ -36,6 +38,10 @@ class WhisperEncoder(PretrainedEncoder):
         self.features = WhisperLogMel(network.config.num_mel_bins)
         network.embed_positions.requires_grad_(False)  # sinusoids, which `from_pretrained` makes trainable
 
+    def add_spec_augment(self) -> None:
+        """Masks the log-mel features in training."""
+        self.augment = SpecAugment()
+
     def num_frames(self, num_samples: Tensor) -> Tensor:
         return -(-self.features.num_frames(num_samples) // 2)
 
@@ -44,6 +50,8 @@ class WhisperEncoder(PretrainedEncoder):
 
         network = self.network
         features = self.features(audio, num_samples)
+        if self.augment is not None:
+            features = self.augment(features, self.features.num_frames(num_samples))
         # The first convolution writes to the padding, which the second would read.
         real = real_frames(self.features.num_frames(num_samples), features.shape[1], audio.device)
         hidden = F.gelu(network.conv1(features.transpose(1, 2))).masked_fill(~real[:, None], 0.0)

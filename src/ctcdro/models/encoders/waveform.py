@@ -65,7 +65,7 @@ class WaveformEncoder(PretrainedEncoder):
             kernel, stride = self.convolutions[0]
             norm = self.network.feature_extractor.conv_layers[0].layer_norm
             norm.lengths = ((num_samples - kernel) // stride + 1).tolist()
-        num_frames = self.num_frames(num_samples)
+        self._num_frames = num_frames = self.num_frames(num_samples)
         self._padding = ~real_frames(num_frames, int(num_frames.max()), audio.device)[:, None]
         mask = real_frames(num_samples, audio.shape[1], audio.device).long()
         with _WavLMQuiet() if self.family == "wavlm" else nullcontext():
