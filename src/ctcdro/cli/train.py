@@ -31,9 +31,11 @@ def train(
     settings = read_config(config, overrides or [])
     with extra("train", "`ctcdro train`"):
         from ..training.loop import train as run_training
+    from .diagnosis import print_diagnosis
     from .run_progress import TrainingProgress
 
     with TrainingProgress(settings) as progress:
         folder = run_training(settings, out, callback=progress, track=progress.track, device=device)
     if is_first_process():
+        print_diagnosis(folder)
         typer.echo(f"Model: {folder.model}")

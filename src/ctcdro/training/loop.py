@@ -30,6 +30,7 @@ from .stop_signals import StopSignals
 with extra("train", "Training"):
     from ..speech.audio import AudioError
     from .checkpoints import publish_best_model, resume, save
+    from .final_diagnosis import diagnose
     from .gradient_norm import clip_gradient
     from .setup import num_steps, set_up_run
     from .step_log import StepCallback, StepTotals, log_step
@@ -97,6 +98,7 @@ def run_steps(run: Run, callback: StepCallback) -> None:
                 save(run)
             if stops:
                 raise KeyboardInterrupt
+    diagnose(run)
     publish_best_model(run)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ..decoding.decode import DecodingResult, decode
 from ..runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..speech.manifest import Groups, Manifest
     from ..speech.vocabulary import Vocabulary
     from .endless_loader import BatchStream
+    from .final_diagnosis import TrainingSample
 
 
 @dataclass
@@ -43,6 +45,8 @@ class Run:
     accelerator: Accelerator
     dev: Manifest
     dev_dataset: SpeechDataset
+    training_sample: TrainingSample
+    """Decoded at the end, for the diagnosis."""
     vocabulary: Vocabulary
     groups: Groups
     durations: Tensor
@@ -64,3 +68,15 @@ class Run:
         output = self.wrapped_model(batch.inputs, batch.lengths)
         normalization = self.config.objective.loss_normalization
         return self.recognizer.losses(output, batch.targets, batch.num_labels, normalization)
+
+    def decode(self, manifest: Manifest, dataset: SpeechDataset) -> DecodingResult:
+        """Decodes a manifest in evaluation mode; all processes must call it."""
+        return decode(
+            self.recognizer,
+            self.vocabulary,
+            manifest,
+            dataset=dataset,
+            forward=self.wrapped_model,
+            batch_duration=self.config.sampling.batch_duration,
+            num_workers=self.config.data.num_workers,
+        )

@@ -36,6 +36,7 @@ with extra("train", "Training"):
     from ..speech.dataset import check_audio_exists
     from .checkpoints import frozen_parameters
     from .endless_loader import BatchStream
+    from .final_diagnosis import sample_training_data
     from .run import Run
 
 
@@ -72,6 +73,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         accelerator=accelerator,
         dev=dev,
         dev_dataset=make_dataset(dev),
+        training_sample=sample_training_data(train_data, dev, groups, make_dataset),
         vocabulary=vocabulary,
         groups=groups,
         durations=torch.from_numpy(train_data.durations),

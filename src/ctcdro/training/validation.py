@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..decoding.decode import decode
 from ..scoring.scores import score
 from ..storage.json_files import append_line
 from .step_log import StepCallback, track_figures
@@ -34,15 +33,7 @@ def validate(run: Run, callback: StepCallback) -> None:
 
 
 def _scores(run: Run) -> dict[str, Any]:
-    decoded = decode(
-        run.recognizer,
-        run.vocabulary,
-        run.dev,
-        dataset=run.dev_dataset,
-        forward=run.wrapped_model,
-        batch_duration=run.config.sampling.batch_duration,
-        num_workers=run.config.data.num_workers,
-    )
+    decoded = run.decode(run.dev, run.dev_dataset)
     scores = score(decoded.predictions)
     worst_language, worst_cer = scores.worst() or (None, math.inf)
     losses = decoded.losses[decoded.losses != math.inf]  # keeps NaN, a sign of divergence

@@ -1,0 +1,136 @@
+"""What limits each language of a model: verdicts from its errors on training and development data.
+
+A verdict needs the text, the loss and the hypothesis of a sample of training utterances, and the CER on the development
+set, all of the same model in evaluation mode. Each language is compared only with itself, so languages with few
+characters per second or many different characters are judged by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+LOW_CER = 0.05
+"""A development CER up to this is low: nothing needs to be done."""
+
+MIN_OUTPUT = 0.1
+"""With fewer characters per character of the reference, a model predicts almost only blanks."""
+
+OVERFIT_SHARE = 0.5
+"""A language is overfit if less than this share of its development CER also occurs on training data."""
+
+SUSPICIOUS_DEVIATIONS = 2.5
+"""A training utterance is suspicious if its loss per character is this many standard deviations above the median of its
+language, on a logarithmic scale. The deviation is estimated from the median absolute deviation, which a minority of
+wrong transcripts does not affect."""
+
+CONTRADICTORY_SHARE = 0.1
+"""A language has contradictory labels if at least this share of its training utterances is suspicious."""
+
+MIN_UTTERANCES = 20
+"""Suspicious utterances are looked for among at least this many of a language."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    title: str
+    meaning: str
+    advice: str
+
+
+VERDICTS = {
+    "not-learned": Verdict(
+        "not learned yet",
+        "the model predicts almost only blanks",
+        "Train longer, and check the learning rate and the transcripts.",
+    ),
+    "contradictory-labels": Verdict(
+        "contradictory labels",
+        "some transcripts contradict the audio: the model fits the other training utterances",
+        "Listen to the suspicious utterances, and correct or drop them. More weight will not help.",
+    ),
+    "overfit": Verdict(
+        "overfit",
+        "most errors do not occur on training data",
+        "Add data, augmentation or regularization. More weight will not help.",
+    ),
+    "underfit": Verdict(
+        "underfit",
+        "most errors also occur on training data",
+        "More weight, longer training or a larger model can help.",
+    ),
+    "low-error": Verdict("low error", "the development error is low", "Nothing needs to be done."),
+}
+"""By the names in diagnosis.json."""
+
+
+@dataclass(frozen=True)
+class TrainingUtterance:
+    """A training utterance that a model has decoded."""
+
+    id: str
+    where: str
+    """File and line."""
+    text: str
+    hypothesis: str
+    num_edits: int
+    num_characters: int
+    """Characters of the text."""
+    loss: float
+
+    @property
+    def cer(self) -> float:
+        return self.num_edits / max(1, self.num_characters)
+
+    @property
+    def loss_per_character(self) -> float:
+        return self.loss / max(1, self.num_characters)
+
+
+def training_cer(utterances: Sequence[TrainingUtterance]) -> float | None:
+    num_characters = sum(one.num_characters for one in utterances)
+    return sum(one.num_edits for one in utterances) / num_characters if num_characters else None
+
+
+def find_suspicious(utterances: Sequence[TrainingUtterance]) -> list[TrainingUtterance]:
+    """The utterances of one language whose transcripts may be wrong, most suspicious first."""
+    if len(utterances) < MIN_UTTERANCES:
+        return []
+    # Losses per character of correct transcripts spread by factors, so their logarithms are compared.
+    losses = np.log([max(one.loss_per_character, 1e-6) for one in utterances])
+    above = losses - np.median(losses)
+    deviation = 1.4826 * float(np.median(np.abs(above)))  # that of a normal distribution with this median
+    found = [utterances[index] for index in np.flatnonzero(above > SUSPICIOUS_DEVIATIONS * deviation).tolist()]
+    return sorted(found, key=lambda one: -one.loss_per_character)
+
+
+def judge(utterances: Sequence[TrainingUtterance], dev_cer: float | None) -> list[str]:
+    """The verdicts on a language, most important first, as names in `VERDICTS`.
+
+    Contradictory labels raise the training CER, so the fit is judged by the other utterances.
+
+    Args:
+        utterances: training utterances of the language.
+        dev_cer: its CER on the development set; without it, overfitting cannot be judged.
+
+    Returns:
+        One or two names; none if nothing is known.
+    """
+    train_cer = training_cer(utterances)
+    if train_cer is None:
+        return []
+    num_output = sum(len(one.hypothesis) for one in utterances)
+    if num_output < MIN_OUTPUT * sum(one.num_characters for one in utterances):
+        return ["not-learned"]
+    wrong = find_suspicious(utterances)
+    verdicts = []
+    if wrong and len(wrong) >= CONTRADICTORY_SHARE * len(utterances):
+        verdicts = ["contradictory-labels"]
+        train_cer = training_cer([one for one in utterances if one not in wrong]) or 0.0
+    if dev_cer is None:
+        return verdicts
+    if dev_cer <= LOW_CER:
+        return verdicts or ["low-error"]
+    return [*verdicts, "overfit" if train_cer < OVERFIT_SHARE * dev_cer else "underfit"]
