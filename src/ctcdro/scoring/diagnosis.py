@@ -13,7 +13,7 @@ from .formatting import format_percent
 from .verdicts import VERDICTS
 
 MAX_LISTED = 10
-"""Suspicious utterances to list per language; a file has all of them."""
+"""Suspicious utterances to list per language, and languages per verdict; files have all of them."""
 
 
 @dataclass(frozen=True)
@@ -103,29 +103,35 @@ def read_diagnosis(path: Path) -> Diagnosis | None:
 
 
 def describe(diagnosis: Diagnosis) -> list[str]:
-    """The diagnosis in words: a sentence about the worst language, then one per verdict with its languages."""
+    """The diagnosis in words: a sentence about the worst language, then a paragraph per verdict with its languages."""
     worst = next(iter(diagnosis.by_dev_cer), None)
     if worst is None or diagnosis.languages[worst].dev_cer is None:
         return []
-    of_worst = diagnosis.languages[worst]
-    titles = " and ".join(VERDICTS[name].title for name in of_worst.verdicts)
-    train, dev = format_percent(of_worst.train_cer), format_percent(of_worst.dev_cer)
-    sentences = [f"Worst language: {language_name(worst)}, {titles}. CER {train}% on training data, {dev}% on dev."]
-    for name, verdict in VERDICTS.items():
-        languages = [one for one in diagnosis.by_dev_cer if name in diagnosis.languages[one].verdicts]
-        if languages and name != "low-error":
-            listed = ", ".join(map(language_name, languages))
-            sentences.append(f"{verdict.title.capitalize()} ({listed}): {verdict.meaning}. {verdict.advice}")
-            if name == "contradictory-labels":
-                sentences[-1] += " " + " ".join(_suspicious_ids(one, diagnosis.languages[one]) for one in languages)
-            if name == "underfit" and not diagnosis.is_from_end:
-                sentences[-1] += (
-                    f" The selected model is from step {diagnosis.step:,} of {diagnosis.num_steps:,}, so longer "
-                    "training alone will not."
-                )
-    return sentences
+    own = diagnosis.languages[worst]
+    titles = " and ".join(VERDICTS[name].title for name in own.verdicts) or "not judged"
+    train, dev = format_percent(own.train_cer), format_percent(own.dev_cer)
+    first = f"Worst language: {language_name(worst)}, {titles}. CER {train}% on training data, {dev}% on dev."
+    return [first, *filter(None, (_describe_verdict(diagnosis, name) for name in VERDICTS if name != "good-fit"))]
 
 
-def _suspicious_ids(language: str, own: LanguageDiagnosis) -> str:
-    count = f"{own.num_suspicious} of {own.num_sampled} in {language_name(language)}"
-    return f"Suspicious: {count}, most of all {', '.join(own.suspicious)}."
+def _describe_verdict(diagnosis: Diagnosis, name: str) -> str:
+    """A paragraph about the languages with a verdict; empty if there are none."""
+    languages = [language for language in diagnosis.by_dev_cer if name in diagnosis.languages[language].verdicts]
+    if not languages:
+        return ""
+    verdict, listed = VERDICTS[name], ", ".join(map(language_name, languages[:MAX_LISTED]))
+    more = f" and {len(languages) - MAX_LISTED} more" if len(languages) > MAX_LISTED else ""
+    sentences = [f"{verdict.title.capitalize()} ({listed}{more}): {verdict.meaning}.", verdict.advice]
+    if name == "contradictory-labels":
+        sentences += [_describe_suspicious(language, diagnosis.languages[language]) for language in languages]
+    if name == "underfit" and not diagnosis.is_from_end:
+        sentences.append(
+            f"The selected model is from step {diagnosis.step:,} of {diagnosis.num_steps:,}: longer training alone "
+            "will not help."
+        )
+    return " ".join(sentences)
+
+
+def _describe_suspicious(language: str, own: LanguageDiagnosis) -> str:
+    number = f"{own.num_suspicious} of {own.num_sampled} utterances in {language_name(language)}"
+    return f"Suspicious are {number}, most of all {', '.join(own.suspicious)}."

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 LOW_CER = 0.05
-"""A development CER up to this is low: nothing needs to be done."""
+"""A CER up to this is low, on training data and on the development set."""
 
-MIN_OUTPUT = 0.1
-"""With fewer characters per character of the reference, a model predicts almost only blanks."""
+OVERFIT_RATIO = 3.0
+"""A language is overfit if its development CER is more than this multiple of its training CER, and not low."""
 
-OVERFIT_SHARE = 0.5
-"""A language is overfit if less than this share of its development CER also occurs on training data."""
+NOT_LEARNED_CER = 0.8
+"""A language is not learned yet if its training CER is above this. Early in training, a model predicts only blanks, then a
+few frequent characters in every utterance."""
 
 SUSPICIOUS_DEVIATIONS = 2.5
 """A training utterance is suspicious if its loss per character is this many standard deviations above the median of its
@@ -43,7 +44,7 @@ class Verdict:
 VERDICTS = {
     "not-learned": Verdict(
         "not learned yet",
-        "the model predicts almost only blanks",
+        "the model predicts almost only blanks and a few frequent characters, even on training data",
         "Train longer, and check the learning rate and the transcripts.",
     ),
     "contradictory-labels": Verdict(
@@ -53,15 +54,15 @@ VERDICTS = {
     ),
     "overfit": Verdict(
         "overfit",
-        "most errors do not occur on training data",
+        "the development error is far above the training error",
         "Add data, augmentation or regularization. More weight will not help.",
     ),
     "underfit": Verdict(
         "underfit",
-        "most errors also occur on training data",
+        "the training error is high, and not far below the development error",
         "More weight, longer training or a larger model can help.",
     ),
-    "low-error": Verdict("low error", "the development error is low", "Nothing needs to be done."),
+    "good-fit": Verdict("good fit", "the training error is low, and the development error not far above it", ""),
 }
 """By the names in diagnosis.json."""
 
@@ -79,10 +80,6 @@ class TrainingUtterance:
     num_characters: int
     """Characters of the text."""
     loss: float
-
-    @property
-    def cer(self) -> float:
-        return self.num_edits / max(1, self.num_characters)
 
     @property
     def loss_per_character(self) -> float:
@@ -121,8 +118,7 @@ def judge(utterances: Sequence[TrainingUtterance], dev_cer: float | None) -> lis
     train_cer = training_cer(utterances)
     if train_cer is None:
         return []
-    num_output = sum(len(one.hypothesis) for one in utterances)
-    if num_output < MIN_OUTPUT * sum(one.num_characters for one in utterances):
+    if train_cer > NOT_LEARNED_CER:
         return ["not-learned"]
     wrong = find_suspicious(utterances)
     verdicts = []
@@ -131,6 +127,8 @@ def judge(utterances: Sequence[TrainingUtterance], dev_cer: float | None) -> lis
         train_cer = training_cer([one for one in utterances if one not in wrong]) or 0.0
     if dev_cer is None:
         return verdicts
-    if dev_cer <= LOW_CER:
-        return verdicts or ["low-error"]
-    return [*verdicts, "overfit" if train_cer < OVERFIT_SHARE * dev_cer else "underfit"]
+    if dev_cer > max(LOW_CER, OVERFIT_RATIO * train_cer):
+        return [*verdicts, "overfit"]
+    if min(train_cer, dev_cer) > LOW_CER:
+        return [*verdicts, "underfit"]
+    return verdicts or ["good-fit"]

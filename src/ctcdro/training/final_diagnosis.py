@@ -133,14 +133,18 @@ class LanguageTotals:
     last_duration: float = 0.0
 
     def add(self, record: dict[str, Any], group: str, is_last: bool) -> None:
-        weight, duration = record["weights"][group], record["durations"].get(group, 0.0)
+        # Earlier versions did not log the amounts of data; a run that they started has no figures that need them.
+        num_utterances, num_characters, duration = (
+            record.get(key, {}).get(group, 0) for key in ("num_utterances", "num_characters", "durations")
+        )
+        weight = record["weights"][group]
         self.weight += weight
         self.duration += duration
         if record["step"] == self.num_steps:
             self.final_weight += weight
         if is_last:
-            self.last_loss += (record["losses"][group] or 0.0) * record["num_utterances"].get(group, 0)
-            self.last_characters += record["num_characters"].get(group, 0)
+            self.last_loss += (record["losses"][group] or 0.0) * num_utterances
+            self.last_characters += num_characters
             self.last_duration += duration
 
 
@@ -170,7 +174,7 @@ def _diagnose_language(
         final_weight=totals.final_weight if totals else None,
         mean_weight=totals.weight / totals.num_steps if totals else None,
         minutes=60 * about.hours,
-        passes=totals.duration / (3600 * about.hours) if totals else None,
+        passes=totals.duration / (3600 * about.hours) if totals and totals.duration else None,
         num_sampled=len(utterances),
         num_suspicious=len(found),
         suspicious=[one.id for one in found[:MAX_LISTED]],
