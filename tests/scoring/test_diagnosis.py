@@ -54,9 +54,9 @@ def test_longer_training_is_not_recommended_if_an_earlier_model_was_better():
 
 
 def test_suspicious_utterances_are_listed_by_id():
-    wrong = replace(OVERFIT, verdicts=["contradictory-labels", "overfit"], num_suspicious=12, suspicious=["k7", "k2"])
+    wrong = replace(OVERFIT, verdicts=["label-errors", "overfit"], num_suspicious=12, suspicious=["k7", "k2"])
     first, contradictory, _ = describe(Diagnosis(1, 1, {"kor": wrong}))
-    assert "Korean (kor), contradictory labels and overfit." in first
+    assert "Korean (kor), label errors and overfit." in first
     assert contradictory.endswith("Suspicious are 12 of 60 utterances in Korean (kor), most of all k7, k2.")
 
 

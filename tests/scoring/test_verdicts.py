@@ -51,9 +51,9 @@ def test_wrong_transcripts_are_found_and_do_not_count_as_errors_of_the_fit():
     utterances = with_wrong_transcripts(0.2)
     assert {one.id for one in find_suspicious(utterances)} == {f"u{index}" for index in range(12)}
     assert training_cer(utterances) == pytest.approx(0.26)
-    assert judge(utterances, 0.4) == ["contradictory-labels", "overfit"]
-    assert judge(utterances, 0.25) == ["contradictory-labels", "underfit"]
-    assert judge(utterances, 0.04) == ["contradictory-labels"]
+    assert judge(utterances, 0.4) == ["label-errors", "overfit"]
+    assert judge(utterances, 0.25) == ["label-errors", "underfit"]
+    assert judge(utterances, 0.04) == ["label-errors"]
 
 
 def test_a_few_outliers_are_listed_but_are_no_verdict():

@@ -19,7 +19,7 @@ def print_diagnosis(folder: RunFolder) -> None:
     lines = describe(diagnosis)
     if len(diagnosis.languages) > MAX_ROWS:
         lines = [f"{len(diagnosis.languages) - MAX_ROWS} more languages are in {folder.diagnosis}", *lines]
-    if any("contradictory-labels" in own.verdicts for own in diagnosis.languages.values()):
+    if any("label-errors" in own.verdicts for own in diagnosis.languages.values()):
         lines.append(f"Suspicious utterances: {folder.suspicious}")
     for line in lines:
         console.messages.print(console.escaped(line), highlight=False, markup=False, soft_wrap=True)

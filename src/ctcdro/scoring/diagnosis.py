@@ -122,7 +122,7 @@ def _describe_verdict(diagnosis: Diagnosis, name: str) -> str:
     verdict, listed = VERDICTS[name], ", ".join(map(language_name, languages[:MAX_LISTED]))
     more = f" and {len(languages) - MAX_LISTED} more" if len(languages) > MAX_LISTED else ""
     sentences = [f"{verdict.title.capitalize()} ({listed}{more}): {verdict.meaning}.", verdict.advice]
-    if name == "contradictory-labels":
+    if name == "label-errors":
         sentences += [_describe_suspicious(language, diagnosis.languages[language]) for language in languages]
     if name == "underfit" and not diagnosis.is_from_end:
         sentences.append(

@@ -19,16 +19,16 @@ OVERFIT_RATIO = 3.0
 """A language is overfit if its development CER is more than this multiple of its training CER, and not low."""
 
 NOT_LEARNED_CER = 0.8
-"""A language is not learned yet if its training CER is above this. Early in training, a model predicts only blanks, then a
-few frequent characters in every utterance."""
+"""A language is not learned yet if its training CER is above this. Early in training, a model predicts only blanks, and
+then a few frequent characters in every utterance."""
 
 SUSPICIOUS_DEVIATIONS = 2.5
 """A training utterance is suspicious if its loss per character is this many standard deviations above the median of its
 language, on a logarithmic scale. The deviation is estimated from the median absolute deviation, which a minority of
 wrong transcripts does not affect."""
 
-CONTRADICTORY_SHARE = 0.1
-"""A language has contradictory labels if at least this share of its training utterances is suspicious."""
+LABEL_ERROR_SHARE = 0.1
+"""A language has label errors if at least this share of its training utterances is suspicious."""
 
 MIN_UTTERANCES = 20
 """Suspicious utterances are looked for among at least this many of a language."""
@@ -47,8 +47,8 @@ VERDICTS = {
         "the model predicts almost only blanks and a few frequent characters, even on training data",
         "Train longer, and check the learning rate and the transcripts.",
     ),
-    "contradictory-labels": Verdict(
-        "contradictory labels",
+    "label-errors": Verdict(
+        "label errors",
         "some transcripts contradict the audio: the model fits the other training utterances",
         "Listen to the suspicious utterances, and correct or drop them. More weight will not help.",
     ),
@@ -106,7 +106,7 @@ def find_suspicious(utterances: Sequence[TrainingUtterance]) -> list[TrainingUtt
 def judge(utterances: Sequence[TrainingUtterance], dev_cer: float | None) -> list[str]:
     """The verdicts on a language, most important first, as names in `VERDICTS`.
 
-    Contradictory labels raise the training CER, so the fit is judged by the other utterances.
+    Label errors raise the training CER, so the fit is judged by the other utterances.
 
     Args:
         utterances: training utterances of the language.
@@ -122,8 +122,8 @@ def judge(utterances: Sequence[TrainingUtterance], dev_cer: float | None) -> lis
         return ["not-learned"]
     wrong = find_suspicious(utterances)
     verdicts = []
-    if wrong and len(wrong) >= CONTRADICTORY_SHARE * len(utterances):
-        verdicts = ["contradictory-labels"]
+    if wrong and len(wrong) >= LABEL_ERROR_SHARE * len(utterances):
+        verdicts = ["label-errors"]
         train_cer = training_cer([one for one in utterances if one not in wrong]) or 0.0
     if dev_cer is None:
         return verdicts
