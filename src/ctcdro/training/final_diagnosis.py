@@ -46,9 +46,7 @@ class TrainingSample:
     """The language of each group; empty if a group has several."""
 
 
-def sample_training_data(
-    train: Manifest, dev: Manifest, groups: Groups, make_dataset: Callable[..., SpeechDataset]
-) -> TrainingSample:
+def sample_indices(train: Manifest, dev: Manifest) -> list[int]:
     """Draws as many training utterances per language as dev has: the same for every run on these data."""
     indices: dict[str, list[int]] = {}
     for index, utterance in enumerate(train):
@@ -59,11 +57,17 @@ def sample_training_data(
     for language, own in indices.items():
         rng = np.random.default_rng(list(language.encode()))
         chosen += rng.choice(own, min(len(own), num_dev[language] or typical), replace=False).tolist()
-    manifest = train.select(sorted(chosen))
-    pairs = {(groups.names[number], one.lang) for number, one in zip(groups.numbers, train, strict=True)}
-    languages = dict(pairs) if len(pairs) == len(groups.names) else {}
+    return sorted(chosen)
+
+
+def sample_training_data(
+    train: Manifest, dev: Manifest, groups: Groups, make_dataset: Callable[..., SpeechDataset]
+) -> TrainingSample:
+    manifest = train.select(sample_indices(train, dev))
     # A file that cannot be read, and that training never used, must not prevent the end of the run.
     dataset = make_dataset(manifest, on_bad_audio="skip")
+    pairs = {(groups.names[number], one.lang) for number, one in zip(groups.numbers, train, strict=True)}
+    languages = dict(pairs) if len(pairs) == len(groups.names) else {}
     return TrainingSample(manifest, dataset, statistics_by_language(train), languages)
 
 
