@@ -37,6 +37,13 @@ def test_train_prints_a_line_per_validation_and_the_model(trained):
     assert "Ghotuo (aaa)" in lines[0] or "Barai (bbb)" in lines[0]
 
 
+def test_train_prints_the_diagnosis_next_to_the_validations(trained):
+    lines = trained.done.stderr.splitlines()
+    assert any(line.startswith("language") and line.endswith("verdict") for line in lines)
+    assert any(line.startswith("Worst language: ") for line in lines)
+    assert "Not learned yet (" in trained.done.stderr
+
+
 def test_a_quiet_run_prints_only_the_model(trained, tmp_path):
     done = run("train", trained.config, "--out", tmp_path / "run", "--quiet")
     assert done.stdout == f"Model: {tmp_path / 'run' / 'model'}\n"

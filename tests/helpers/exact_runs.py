@@ -80,7 +80,8 @@ def outcome(path):
     folder = RunFolder(path)
     files = sorted(path for path in folder.model.rglob("*") if path.is_file())
     log = [{**record, "seconds": None} for record in read_log(folder.log)]
-    return {path.name: path.read_bytes() for path in [*files, folder.group_weights]} | {"log": log}
+    files += [folder.group_weights, folder.diagnosis, folder.suspicious]
+    return {path.name: path.read_bytes() for path in files} | {"log": log}
 
 
 class Launch:

@@ -61,7 +61,8 @@ def ended(folder):
     """The bytes of the results of a run."""
     folder = RunFolder(folder)
     files = sorted(path for path in folder.model.rglob("*") if path.is_file())
-    return {path.name: path.read_bytes() for path in [*files, folder.group_weights]}
+    files += [folder.group_weights, folder.diagnosis, folder.suspicious]
+    return {path.name: path.read_bytes() for path in files}
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,7 @@ def train(
     with extra("train", "`ctcdro train`"):
         from ..training.loop import train as run_training
     from .console import print_notes
+    from .diagnosis import print_diagnosis
     from .run_progress import TrainingProgress
 
     if is_first_process():
@@ -39,4 +40,5 @@ def train(
     with TrainingProgress(settings) as progress:
         folder = run_training(settings, out, callback=progress, track=progress.track, device=device)
     if is_first_process():
+        print_diagnosis(folder)
         typer.echo(f"Model: {folder.model}")

@@ -18,6 +18,7 @@ with extra("report", "The report"):
 
 from .. import __version__
 from ..runtime.progress import Track, untracked
+from ..scoring.diagnosis import describe
 from ..scoring.formatting import format_percent
 from ..scoring.intervals import confidence_intervals
 from ..scoring.scores import FEW_UTTERANCES
@@ -30,6 +31,7 @@ from .study import Study, make_study, slugs
 from .table import Table, write_tables
 from .tables.comparisons import compare_runs, compare_seeds, paper_tables, seeds_table, significance_table
 from .tables.datasets import statistics_table
+from .tables.diagnosis import diagnosis_table
 from .tables.results import Intervals, confusion_table, details_table, language_tables, results_table, runs_table
 from .tables.training import differences_table, settings_table, time_table, weights_table
 from .worst_utterances import worst_utterances
@@ -105,6 +107,7 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "cer_figures": _cer_figures(study, intervals),
         "weights": weights_table(study) if any(run.weights.steps for run in study.runs) else None,
         "weights_figures": _weights_figures(study),
+        "diagnoses": list(_diagnoses(study)),
         "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_uniform],
         "confusions": list(_confusions(study)),
         "lengths": list(_lengths(study)),
@@ -129,6 +132,13 @@ def _weights_figures(study: Study) -> list[ReportFigure]:
     return [
         weights_figure(run, study.label(run), f"weights-{name}", highest) for run, name in zip(runs, names, strict=True)
     ]
+
+
+def _diagnoses(study: Study) -> Iterator[tuple[str, list[str], Table]]:
+    """The label, the sentences and the table of each run with a diagnosis."""
+    found = [(study.label(run), run.diagnosis) for run in study.runs if run.diagnosis is not None]
+    for (label, diagnosis), slug in zip(found, slugs(label for label, _ in found), strict=True):
+        yield label, describe(diagnosis), diagnosis_table(diagnosis, f"diagnosis-{slug}")
 
 
 def _confusions(study: Study) -> Iterator[tuple[ReportFigure, Table]]:

@@ -19,6 +19,7 @@ from typing import Any
 from ..prepare.statistics import Statistics, statistics_by_language
 from ..runs.config import Config, read_config
 from ..runs.folder import ResultName, RunFolder, is_number, read_about
+from ..scoring.diagnosis import Diagnosis, read_diagnosis
 from ..scoring.scores import Counts, Scores, count, read_scores
 from ..scoring.transcripts import Prediction, read_predictions
 from ..speech.manifest import Manifest
@@ -87,6 +88,8 @@ class RunResult:
     weights: WeightHistory
     speed: TrainingSpeed
     dataset: Dataset
+    diagnosis: Diagnosis | None = None
+    """None if the run has none, because an earlier version trained it."""
 
     @cached_property
     def scores(self) -> Scores:
@@ -174,7 +177,8 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
         raise ValueError(f"{folder.predictions(split)}: {error}") from error
     about = read_about(folder)
     weights, speed = read_weights(folder), _read_speed(folder, about)
-    return RunResult(name, path, config, about, split, predictions, counts, weights, speed, dataset)
+    diagnosis = read_diagnosis(folder.diagnosis)
+    return RunResult(name, path, config, about, split, predictions, counts, weights, speed, dataset, diagnosis)
 
 
 def _evaluate_command(path: Path, split: str) -> str:

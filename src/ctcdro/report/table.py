@@ -157,8 +157,12 @@ class Table:
     def texts(self) -> list[list[str]]:
         return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
 
-    def to_rich(self) -> rich.table.Table:
-        """A table for the terminal: numbers are aligned, intervals and notes have their own column, texts may wrap."""
+    def to_rich(self, *, stack_titles: bool = False) -> rich.table.Table:
+        """A table for the terminal: numbers are aligned, intervals and notes have their own column, texts may wrap.
+
+        Args:
+            stack_titles: one word of a column title per line, for tables with many narrow columns.
+        """
         import rich.table
         from rich.text import Text
 
@@ -166,7 +170,8 @@ class Table:
         shown: list[list[str]] = []
         for index, column in enumerate(self.columns):
             is_number = self.is_number(index)
-            table.add_column(Text(column.name), justify="right" if is_number else "left", no_wrap=is_number)
+            title = column.name.replace(" ", "\n") if stack_titles else column.name
+            table.add_column(Text(title), justify="right" if is_number else "left", no_wrap=is_number)
             shown.append([column.main(row[index]) for row in self.rows])
             extras = [column.extras(row[index]) for row in self.rows]
             if any(extras):

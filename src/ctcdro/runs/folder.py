@@ -3,9 +3,11 @@
 config.yaml                 complete configuration, with all defaults
 run.json                    versions, commit, seed, machine, training time
 log.jsonl                   one line per step or validation: losses, learning rate, throughput
-group_weights.jsonl         one line per step: weight and mean loss of each group
+group_weights.jsonl         one line per step: weight, mean loss and amount of data of each group
 vocab.json                  labels
 checkpoints/                state for a restart
+diagnosis.json              training and development error of each language, and what limits it
+suspicious_utterances.jsonl   training utterances whose transcripts may be wrong
 model/                      the selected model; it exists once the run is finished
 predictions/<split>.jsonl   scores/<split>.json
 """
@@ -40,6 +42,8 @@ class RunFolder:
         self.best = self.path / "best"
         self.model = self.path / "model"
         self.tracking = self.path / "tracking"
+        self.diagnosis = self.path / "diagnosis.json"
+        self.suspicious = self.path / "suspicious_utterances.jsonl"
 
     def predictions(self, split: str) -> Path:
         return self.path / "predictions" / f"{split}.jsonl"

@@ -77,6 +77,13 @@ class Manifest(Sequence[Utterance]):
         with atomic_write(path) as file:
             file.writelines(manifest_line(utterance, folder) for utterance in self._utterances)
 
+    def select(self, indices: Sequence[int]) -> Manifest:
+        """The utterances at these positions, with the file and lines they were read from."""
+        selected = Manifest(self._utterances[index] for index in indices)
+        selected.path = self.path
+        selected.lines = [self.lines[index] for index in indices] if self.lines else []
+        return selected
+
     def __len__(self) -> int:
         return len(self._utterances)
 

@@ -30,6 +30,7 @@ from .stop_signals import StopSignals
 with extra("train", "Training"):
     from ..speech.audio import AudioError
     from .checkpoints import publish_best_model, resume, save
+    from .final_diagnosis import diagnose
     from .gradient_norm import clip_gradient
     from .optimizer import learning_rates, num_frozen_steps, num_steps
     from .setup import set_up_run
@@ -99,6 +100,7 @@ def run_steps(run: Run, callback: StepCallback) -> None:
                 save(run)
             if stops:
                 raise KeyboardInterrupt
+    diagnose(run)
     publish_best_model(run)
 
 

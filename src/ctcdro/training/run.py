@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ..decoding.decode import DecodingResult, decode
 from ..runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..speech.vocabulary import Vocabulary
     from .dev_halves import DevHalves
     from .endless_loader import BatchStream
+    from .final_diagnosis import TrainingSample
     from .weight_average import WeightAverage
 
 
@@ -47,6 +49,8 @@ class Run:
     dev_dataset: SpeechDataset
     dev_halves: DevHalves | None
     """Of the development set, if the group weights follow error rates on it."""
+    training_sample: TrainingSample
+    """Decoded at the end, for the diagnosis."""
     vocabulary: Vocabulary
     groups: Groups
     durations: Tensor
@@ -69,3 +73,15 @@ class Run:
         output = self.wrapped_model(batch.inputs, batch.lengths)
         normalization = self.config.objective.loss_normalization
         return self.recognizer.losses(output, batch.targets, batch.num_labels, normalization)
+
+    def decode(self, manifest: Manifest, dataset: SpeechDataset) -> DecodingResult:
+        """Decodes a manifest in evaluation mode; all processes must call it."""
+        return decode(
+            self.recognizer,
+            self.vocabulary,
+            manifest,
+            dataset=dataset,
+            forward=self.wrapped_model,
+            batch_duration=self.config.sampling.batch_duration,
+            num_workers=self.config.data.num_workers,
+        )

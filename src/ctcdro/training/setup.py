@@ -38,6 +38,7 @@ with extra("train", "Training"):
     from .checkpoints import frozen_parameters
     from .dev_halves import split_dev
     from .endless_loader import BatchStream
+    from .final_diagnosis import sample_training_data
     from .optimizer import build_optimizer, build_schedule, num_steps
     from .run import Run
     from .weight_average import WeightAverage
@@ -79,6 +80,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         dev=dev,
         dev_dataset=make_dataset(dev),
         dev_halves=split_dev(dev, config.data.group_by, groups.names) if objective.needs_error_rates else None,
+        training_sample=sample_training_data(train_data, dev, groups, make_dataset),
         vocabulary=vocabulary,
         groups=groups,
         durations=torch.from_numpy(train_data.durations),

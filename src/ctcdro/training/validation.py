@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..decoding.decode import decode
 from ..scoring.scores import score
 from ..storage.json_files import append_line
 from .step_log import StepCallback, track_figures
@@ -36,15 +35,7 @@ def validate(run: Run, callback: StepCallback) -> None:
 
 
 def _scores(run: Run) -> dict[str, Any]:
-    decoded = decode(
-        run.recognizer,
-        run.vocabulary,
-        run.dev,
-        dataset=run.dev_dataset,
-        forward=run.wrapped_model,
-        batch_duration=run.config.sampling.batch_duration,
-        num_workers=run.config.data.num_workers,
-    )
+    decoded = run.decode(run.dev, run.dev_dataset)
     selection = slice(None) if run.dev_halves is None else run.dev_halves.for_selection
     scores = score(np.array(decoded.predictions, dtype=object)[selection])
     worst_language, worst_cer = scores.worst() or (None, math.inf)

@@ -1,0 +1,25 @@
+"""The diagnosis of a run, printed at the end of training."""
+
+from __future__ import annotations
+
+from ..report.tables.diagnosis import diagnosis_table
+from ..runs.folder import RunFolder
+from ..scoring.diagnosis import describe, read_diagnosis
+from . import console
+
+MAX_ROWS = 20
+
+
+def print_diagnosis(folder: RunFolder) -> None:
+    """Prints the worst languages with their figures, and what limits each, to stderr."""
+    diagnosis = read_diagnosis(folder.diagnosis)
+    if diagnosis is None:
+        return
+    console.messages.print(diagnosis_table(diagnosis, max_rows=MAX_ROWS).to_rich(stack_titles=True))
+    lines = describe(diagnosis)
+    if len(diagnosis.languages) > MAX_ROWS:
+        lines = [f"{len(diagnosis.languages) - MAX_ROWS} more languages are in {folder.diagnosis}", *lines]
+    if any("label-errors" in own.verdicts for own in diagnosis.languages.values()):
+        lines.append(f"Suspicious utterances: {folder.suspicious}")
+    for line in lines:
+        console.messages.print(console.escaped(line), highlight=False, markup=False, soft_wrap=True)
