@@ -62,16 +62,24 @@ def error_weighting(
     q = [1 / num_groups] * num_groups
     averages = [1.0] * num_groups
     seen: list[list[tuple[float, int]]] = [[] for _ in range(num_groups)]
+    num_batches = [0] * num_groups
     for batch, sizes in zip(batches, characters, strict=True):
         for (loss, group), size in zip(batch, sizes, strict=True):
             seen[group].append((loss, size))
+        for group in {group for _, group in batch}:
+            num_batches[group] += 1
         if all(seen):
+            losses = [sum(loss for loss, _ in pairs) for pairs in seen]
             for g, pairs in enumerate(seen):
-                nats = sum(loss for loss, _ in pairs) / sum(size for _, size in pairs)
+                nats = losses[g] / sum(size for _, size in pairs)
                 averages[g] = 0.95 * averages[g] + 0.05 * min(1.0, nats / 3)
-            q = [max(0.01, average) ** power for average in averages]
+            if min(averages) > 0.97:
+                q = [loss / number for loss, number in zip(losses, num_batches, strict=True)]
+            else:
+                q = [max(0.01, average) ** power for average in averages]
             q = [x / sum(q) for x in q]
             seen = [[] for _ in range(num_groups)]
+            num_batches = [0] * num_groups
         yield q, num_groups * sum(q[group] * loss for loss, group in batch)
 
 

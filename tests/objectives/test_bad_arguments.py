@@ -73,6 +73,31 @@ def test_an_objective_that_needs_characters_asks_for_them(characters, found):
     assert objective.eval()(torch.ones(2), [0, 1]) == 2
 
 
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ([0.5], r"`rates` must be 2 finite, non-negative numbers, one per group; got \[0\.5\]"),
+        ([0.5, math.nan], "`rates` must be 2 finite, non-negative numbers"),
+        ([0.5, -0.1], "`rates` must be 2 finite, non-negative numbers"),
+        ({"ces": 0.5}, "`rates` must have the error rate of every group by name; cmn missing"),
+    ],
+)
+def test_error_rates_that_do_not_fit_are_rejected(rates, message):
+    objective = ctcdro.error_weighted(2, signal="error_rate", group_names=["ces", "cmn"])
+    with pytest.raises(ValueError, match=message):
+        objective.update_error_rates(rates)
+    assert objective.weights.tolist() == [0.5, 0.5]
+
+
+def test_error_rates_are_rejected_by_objectives_that_do_not_follow_them():
+    for objective in (ctcdro.erm(2), ctcdro.error_weighted(2)):
+        with pytest.raises(ValueError, match=r'do not follow error rates.*signal="error_rate"'):
+            objective.update_error_rates([0.5, 0.4])
+    nameless = ctcdro.error_weighted(2, signal="error_rate")
+    with pytest.raises(ValueError, match="this objective has no group names"):
+        nameless.update_error_rates({"ces": 0.5, "cmn": 0.4})
+
+
 def test_groups_that_are_not_integers_are_rejected(make):
     for groups in (torch.zeros(2), torch.tensor([True, False]), [False, True]):
         with pytest.raises(ValueError, match=r"`groups` must be integers.*torch\.(float32|bool)"):
@@ -94,6 +119,11 @@ def test_groups_that_are_not_integers_are_rejected(make):
         (
             lambda: ctcdro.ctc_dro(2, step_size=1e-3, smoothing=math.inf),
             "`smoothing` must be a finite, non-negative number.*inf",
+        ),
+        (lambda: ctcdro.error_weighted(2, power=-1), "`power` must be a finite, non-negative number; got -1"),
+        (
+            lambda: ctcdro.error_weighted(2, signal="loss_per_second"),
+            "`signal` must be loss_per_character or error_rate; got 'loss_per_second'",
         ),
         (lambda: ctcdro.erm(2, reduction="none"), "`reduction` must be .*'none'"),
         (lambda: ctcdro.erm(2, group_names=["a"]), "`group_names` must be 2 different names.*'a'"),

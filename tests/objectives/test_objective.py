@@ -157,6 +157,8 @@ def test_one_group_keeps_all_the_weight(make):
 def test_a_thousand_groups_are_weighed(make):
     objective = make(1000)
     objective(torch.rand(1000), torch.arange(1000))
+    if objective.needs_error_rates:
+        objective.update_error_rates(torch.rand(1000))
     assert objective.pending.max() == 0
     assert objective.weights.max() > objective.weights.min() or make is ctcdro.erm
     assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)

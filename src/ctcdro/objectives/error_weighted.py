@@ -11,11 +11,14 @@ from torch import Tensor
 
 from .objective import Objective, Reduction, Shared
 from .rounds import RoundObjective
-from .signals import ErrorSignal, estimated_error_rate
+from .signals import ErrorSignal, estimated_error_rate, loss_per_second
 from .weights import not_negative, proportional_rule
 
 # Of the moving average of estimated error rates, per round: about the last 20 rounds count.
 DECAY = 0.95
+
+# If the lowest average error rate is above this one, the model predicts only blanks.
+BLANK_RATE = 0.97
 
 
 class ErrorWeightedOptions(Shared, total=False):
@@ -41,7 +44,9 @@ def error_weighted(
       a moving average over about 20 rounds. Each call needs the number of characters.
     * "error_rate": pass character error rates on held-out data to `update_error_rates` after each validation.
 
-    While a model predicts only blanks, all groups have an error rate of 1, so the weights stay equal.
+    While a model predicts only blanks, all groups have an error rate of 1, which says nothing about them. Until the
+    first group improves, "loss_per_character" therefore uses weights in proportion to the loss per second, so that the
+    groups with the most characters come first. "error_rate" keeps the weights equal.
 
     Args:
         num_groups: number of groups.
@@ -78,7 +83,12 @@ class ErrorWeighted(RoundObjective):
 
     def _next_state(self, pending: Tensor) -> dict[str, Tensor]:
         error_rates = DECAY * self.error_rates.to(pending.dtype) + (1 - DECAY) * estimated_error_rate(pending)
-        return {"error_rates": error_rates, "log_weights": proportional_rule(error_rates, power=self._power)}
+        losses = loss_per_second(pending)
+        predicts_only_blanks = error_rates.min() > BLANK_RATE
+        log_weights = proportional_rule(error_rates, power=self._power).where(
+            ~predicts_only_blanks, proportional_rule(losses / losses.max(), power=1.0)
+        )
+        return {"error_rates": error_rates, "log_weights": log_weights}
 
 
 class HeldOutErrorWeighted(Objective):
