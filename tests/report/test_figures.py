@@ -17,7 +17,7 @@ from ctcdro.report.figures import (
     write_figures,
 )
 from ctcdro.report.read_runs import WeightHistory, read_runs
-from ctcdro.report.study import make_study
+from ctcdro.report.study import ConfusionMatrix, make_study
 from ctcdro.scoring.intervals import confidence_intervals
 
 
@@ -147,3 +147,9 @@ def test_confusions_have_a_column_for_every_recognized_language(study):
     assert shares.get_array().sum(axis=1).tolist() == pytest.approx([1.0, 1.0])
     right = sum(run.scores.confusion[lang].get(lang, 0) for run in study.methods[0].runs for lang in matrix.spoken)
     assert np.trace(matrix.counts) == right
+
+
+def test_long_names_leave_room_for_the_confusions():
+    for names in (["a" * 400, "kor"], ["W" * 40]):
+        matrix = ConfusionMatrix(names, [*names, "none"], np.ones((len(names), len(names) + 1), dtype=np.int64))
+        assert confusion_figure(matrix, "f", "ERM").to_svg()  # warnings of matplotlib are errors

@@ -96,6 +96,11 @@ def _shorten(label: str, most: int = MAX_LABEL) -> str:
     return label if len(label) <= most else label[: most - 1] + "…"
 
 
+def _inches(label: str) -> float:
+    """An upper bound on the width of a label."""
+    return sum(0.14 if letter.isupper() or letter > "\u2e80" else 0.08 for letter in label)
+
+
 def _num_legend_columns(labels: Sequence[str], width: float) -> int:
     return max(1, min(len(labels), int(width / (0.6 + 0.065 * max(map(len, labels))))))
 
@@ -187,16 +192,19 @@ def confusion_figure(matrix: ConfusionMatrix, name: str, title: str) -> ReportFi
     shares = matrix.counts / np.maximum(matrix.counts.sum(axis=1, keepdims=True), 1)
     has_counts = len(matrix.recognized) <= MAX_LANGUAGES_WITH_COUNTS
     size = 0.28 if has_counts else 0.13
+    spoken = [_shorten(language_name(name)) for name in matrix.spoken]
+    recognized = list(map(_shorten, matrix.recognized))
+    margins = [max(least, 0.6 + max(map(_inches, labels))) for least, labels in ((1.8, spoken), (1.0, recognized))]
     with _style():
-        figure = Figure((1.8 + size * len(matrix.recognized), 1.0 + size * len(matrix.spoken)))
+        figure = Figure((margins[0] + size * len(recognized), margins[1] + size * len(spoken)))
         axes = figure.add_subplot()
         axes.imshow(shares, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto", interpolation="none")
         for (row, column), number in np.ndenumerate(matrix.counts) if has_counts else ():
             if number:
                 color = "white" if shares[row, column] > 0.5 else DARK
                 axes.text(column, row, str(number), ha="center", va="center", fontsize=7, color=color)
-        axes.set_xticks(np.arange(len(matrix.recognized)), list(map(_shorten, matrix.recognized)), rotation=90)
-        axes.set_yticks(np.arange(len(matrix.spoken)), [_shorten(language_name(name)) for name in matrix.spoken])
+        axes.set_xticks(np.arange(len(recognized)), recognized, rotation=90)
+        axes.set_yticks(np.arange(len(spoken)), spoken)
         axes.set(xlabel="recognized", ylabel="spoken")
     total, num_right = int(matrix.counts.sum()), int(np.trace(matrix.counts))
     description = (
