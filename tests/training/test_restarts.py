@@ -64,6 +64,29 @@ def test_a_run_resumes_exactly_in_every_epoch(make_config, uninterrupted, tmp_pa
     assert outcome(train(config, tmp_path / "run").path) == uninterrupted[model]
 
 
+@pytest.mark.parametrize("signal", ["loss_per_character", "error_rate"])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_error_weighted_training_resumes_exactly_although_batches_depend_on_weights(
+    make_config, tmp_path, signal, num_workers
+):
+    config = make_config(
+        "fine-tuning",
+        "objective.name=error-weighted",
+        f"objective.signal={signal}",
+        "objective.power=4",
+        "training.num_batches=36",
+        f"data.num_workers={num_workers}",
+    )
+    folder = train(config, tmp_path / "whole")
+    weights = [record["weights"] for record in read_log(folder.group_weights)]
+    assert weights[-1] != weights[0]
+    for step in (1, 3, 5, 8, 13):
+        interrupt(config, tmp_path / "run", step)
+    interrupt(config, tmp_path / "run", 15, after="validation")
+    interrupt(config, tmp_path / "run", 16)
+    assert outcome(train(config, tmp_path / "run").path) == outcome(folder.path)
+
+
 AUGMENTED = ("model.spec_augment=true", "data.speed_perturbation=[0.9, 1.0, 1.1]", "data.noise_snr_db=[5, 30]")
 AUGMENTED += ("training.average_last_fraction=0.5", "optimizer.encoder_learning_rate=1e-4")
 
