@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -56,24 +55,29 @@ def _settings_table(config: SweepConfig) -> Table:
     from ..report.table import Column, Table
 
     columns: list[Column[SweepSetting]] = [
-        Column("objective", lambda setting: METHODS[setting.objective].title),
-        *tuned_columns(lambda setting: setting),
+        *setting_columns(config, lambda setting: setting),
         Column("seeds", lambda setting: ", ".join(map(str, config.seeds))),
         Column("batches per run", lambda setting: _num_batches(config, setting), decimals=0),
     ]
     return Table.of("plan", "", columns, config.grid())
 
 
-def tuned_columns(setting_of: Callable[[Item], SweepSetting]) -> list[Column[Item]]:
-    """A column for each setting that sweeps tune, such as the step size; empty where the objective has none."""
+def setting_columns(config: SweepConfig, setting_of: Callable[[Item], SweepSetting]) -> list[Column[Item]]:
+    """The method, a column for each setting that has to be tuned, and all other values in which settings differ."""
     from ..report.table import Column
-    from ..sweeps.config import TUNED
+    from ..runs.parsing import describe_settings, format_setting
 
-    def value(item: Item, name: str) -> str:
-        values = setting_of(item).values
-        return f"{values[name]:g}" if name in values else ""
+    settings = config.grid()
+    tuned = dict.fromkeys(name for setting in settings for name in METHODS[setting.objective].tuned)
+    others = {name: describe_settings(values) for name, values in config.differing_values(settings).items()}
 
-    return [Column(name.replace("_", " "), partial(value, name=name)) for name in TUNED]
+    def tuned_column(name: str) -> Column[Item]:
+        return Column(name.replace("_", " "), lambda item: format_setting(setting_of(item).values.get(name)) or "")
+
+    columns = [Column[Item]("method", lambda item: setting_of(item).method), *map(tuned_column, tuned)]
+    if any(others.values()):
+        columns.append(Column("other settings", lambda item: others[setting_of(item).name]))
+    return columns
 
 
 def _num_batches(config: SweepConfig, setting: SweepSetting) -> int:
