@@ -55,7 +55,7 @@ def run(line):
     if words[0] != "ctcdro":
         return ""
     words = [file for word in words[1:] for file in (sorted(glob.glob(word)) if "*" in word else [word])]
-    fewer = ["--set", "smoothings=[0.5]"] if words[0] == "sweep" and "--dry-run" not in words else []
+    fewer = ["--set", "settings.1.smoothing=0.5"] if words[0] == "sweep" and "--dry-run" not in words else []
     result = CliRunner().invoke(app, [*words, *SMALLER.get(words[0], []), *fewer])
     assert result.exit_code == 0, f"{line}\n{result.output}"
     return result.output

@@ -6,11 +6,14 @@ import logging
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import track
+
+if TYPE_CHECKING:
+    from ..report.table import Table
 
 Item = TypeVar("Item")
 
@@ -25,6 +28,11 @@ def progress(sequence: Iterable[Item], description: str, total: float | None = N
     for first in items:
         yield first
         yield from track(items, description, total=total, completed=1, console=messages)
+
+
+def print_table(table: Table) -> None:
+    """Prints a table to stdout. A table that is wider than the terminal is not cut."""
+    results.print(table.to_rich(), crop=False)
 
 
 def escaped(text: str) -> str:

@@ -113,8 +113,9 @@ class JobProgress:
         self._bar.start()
         self._state, self._ended, self._paces = state, {task.name for task in state.done}, {}
         if state.waiting or state.running:
-            finished = f" ({len(state.done)} already finished)" if state.done else ""
-            self._print(f"{state.phase}: {state.num_tasks - len(state.done)} of {state.num_tasks}{finished}")
+            number = f"{state.num_tasks} jobs" if state.num_tasks > 1 else "1 job"
+            finished = f", of which {len(state.done)} are already finished" if state.done else ""
+            self._print(f"{state.phase}: {number}{finished}")
 
     def _print_changes(self, state: LaunchState) -> None:
         for task in state.running:
@@ -130,7 +131,7 @@ class JobProgress:
     def _print_running(self, state: LaunchState) -> None:
         for task in state.running:
             fraction, words = task.progress()
-            if self._paces[task.name].is_due(fraction):
+            if self._paces[task.name].is_due(fraction) and not task.is_done():
                 self._print(f"{task.name}: {words}")
 
     def _show_running(self, state: LaunchState) -> None:

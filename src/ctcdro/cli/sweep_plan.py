@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..objectives.methods import METHODS
-from .console import results
+from .console import print_table, results
 
 if TYPE_CHECKING:
     from ..report.table import Column, Table
@@ -23,7 +23,7 @@ def print_plan(config: SweepConfig, out: Path, options: JobOptions) -> None:
 
     folder = SweepFolder(out)
     runs = [folder.run(setting, seed) for setting in config.grid() for seed in config.seeds]
-    results.print(_settings_table(config).to_rich())
+    print_table(_settings_table(config))
     results.print(f"\n{describe_plan(config, options)}", soft_wrap=True)
     if num_finished := sum(run.is_finished for run in runs):
         results.print(f"Already finished: {_count(num_finished, 'run')}")
@@ -63,13 +63,13 @@ def _settings_table(config: SweepConfig) -> Table:
 
 
 def setting_columns(config: SweepConfig, setting_of: Callable[[Item], SweepSetting]) -> list[Column[Item]]:
-    """The method, a column for each setting that has to be tuned, and all other values in which settings differ."""
+    """The method, a column for each value that has to be tuned, and all other changes of the run."""
     from ..report.table import Column
     from ..runs.parsing import describe_settings, format_setting
 
     settings = config.grid()
     tuned = dict.fromkeys(name for setting in settings for name in METHODS[setting.objective].tuned)
-    others = {name: describe_settings(values) for name, values in config.differing_values(settings).items()}
+    others = {setting.name: describe_settings(config.changes(setting)) for setting in settings}
 
     def tuned_column(name: str) -> Column[Item]:
         return Column(name.replace("_", " "), lambda item: format_setting(setting_of(item).values.get(name)) or "")

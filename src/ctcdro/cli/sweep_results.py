@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .console import results
+from .console import print_table, results
 from .sweep_plan import setting_columns
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def print_result(result: SweepResult) -> None:
     has_seeds = len(result.config.seeds) > 1
-    results.print(result_table(result).to_rich())
+    print_table(result_table(result))
     results.print(f"In percent, on test{'; mean ± standard deviation over seeds' if has_seeds else ''}")
     for selection in result.selections:
         if selection.tied:
@@ -61,9 +61,9 @@ def result_table(result: SweepResult) -> Table:
 def describe_ties(selection: Selection) -> str:
     lowest, selected = selection.lowest.setting, selection.selected.setting
     return (
-        f"* {selected.method}: on dev, the worst CER of {len(selection.tied)} of {len(selection.differences)} other "
-        f"settings is within the 95% interval of the difference from the lowest ({lowest.name}). Selected by mean CER: "
-        f"{selected.name}"
+        f"* {selected.method}: {len(selection.tied)} of {len(selection.differences)} other settings cannot be "
+        f"distinguished from the one with the lowest worst CER on dev, {lowest.name}: the 95% interval of the "
+        f"difference includes zero. Selected by mean CER: {selected.name}"
     )
 
 

@@ -118,6 +118,15 @@ class Study:
         data = method.first.test_data
         return any(other.seeds != method.seeds for other in self.methods if other.first.test_data == data)
 
+    def changes(self, method: MethodRuns) -> str:
+        """The settings in which a method differs from its baseline, except those that have columns in tables."""
+        if (baseline := self.baselines.get(method.name)) is None:
+            return ""
+        tuned = {f"objective.{name}" for known in METHODS.values() for name in known.tuned}
+        shown = {"dataset", "model.encoder", "objective.name", *tuned, *_WITHOUT_EFFECT}
+        keys = differing_settings([baseline.first, method.first])
+        return _describe(method.first, [key for key in keys if key not in shown])
+
     @property
     def seeds_note(self) -> str:
         """A sentence for tables and figures if methods have different seeds."""

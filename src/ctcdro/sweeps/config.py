@@ -123,7 +123,6 @@ class SweepConfig(Section):
     """Configuration of a run, with the keys of a file for `ctcdro train`. The sweep sets its seed and objective."""
     settings: tuple[SettingEntry, ...] | None = Field(
         None,
-        min_length=1,
         examples=[
             [
                 {"objective": "erm"},
@@ -143,6 +142,8 @@ class SweepConfig(Section):
     def problems(self) -> Iterator[str]:
         if len(set(self.seeds)) < len(self.seeds):
             yield "seeds: contains a duplicate; remove it"
+        if self.settings == ():
+            yield "settings: must not be empty"
         try:
             settings = self.grid()
         except ValueError as error:
@@ -194,17 +195,11 @@ class SweepConfig(Section):
             set_key(values, key, value, source)
         return parse_config(values, source=source)
 
-    def differing_values(self, settings: Iterable[SweepSetting]) -> dict[str, dict[str, Any]]:
-        """For each setting, by name: the values of all keys in which the settings differ and that are not tuned."""
-        settings = list(settings)
-        values = {setting.name: self.config(setting, 0).effective_values() for setting in settings}
-        tuned = {name for setting in settings for name in METHODS[setting.objective].tuned}
-        keys = dict.fromkeys(key for setting in settings for key in setting.values if key not in tuned)
-        differing = [key for key in map(_run_key, keys) if len({repr(own.get(key)) for own in values.values()}) > 1]
-        return {
-            setting.name: {key: values[setting.name].get(key) for key in differing if _takes(setting.objective, key)}
-            for setting in settings
-        }
+    def changes(self, setting: SweepSetting) -> dict[str, Any]:
+        """The values of a setting that differ from those of `run`, except those that have to be tuned."""
+        values, tuned = dict(by_key(self.run.model_dump(mode="json"))), METHODS[setting.objective].tuned
+        others = ((key, value) for key, value in setting.values.items() if key not in tuned)
+        return {key: value for key, value in others if value != values.get(_run_key(key))}
 
     def replaced_keys(self) -> list[str]:
         """Keys that were given in `run` and have no effect, because the sweep has its own values."""
@@ -215,12 +210,6 @@ class SweepConfig(Section):
             if name in self.run.objective.model_fields_set and takers and all(key in given for given in takers):
                 replaced.append(key)
         return [*replaced, *(["seed"] if self.run.seed not in (0, *self.seeds) else [])]
-
-
-def _takes(objective: str, key: str) -> bool:
-    """Whether a key of the run has an effect with an objective."""
-    name = key.removeprefix("objective.")
-    return name not in all_settings() or METHODS[objective].takes(name)
 
 
 def read_sweep(path: PathLike, overrides: Iterable[str] = ()) -> SweepConfig:

@@ -113,9 +113,7 @@ def seeds_table(comparisons: Sequence[SeedComparison]) -> Table:
         Column("measure", lambda comparison: FIGURES[comparison.figure]),
         Column("seeds", lambda comparison: Cell(len(comparison.seeds), note=_seeds_note(comparison)), decimals=0),
         Column("difference", _seed_difference, signed=True),
-        Column(
-            "t", lambda item: item.test.t if _has_interval(item) else None, decimals=2, signed=True
-        ),
+        Column("t", lambda item: item.test.t if _has_interval(item) else None, decimals=2, signed=True),
         p_value_column("p", lambda item: item.test.p_value if _has_interval(item) else None),
     ]
     caption = (

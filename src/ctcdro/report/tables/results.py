@@ -63,6 +63,11 @@ def results_table(study: Study) -> Table:
         Column("seeds", num_seeds, decimals=0),
         Column("model", lambda method: method.first.model_name),
         *map(setting_column, tuned),
+        *(
+            [Column("other differences from the baseline", study.changes)]
+            if any(map(study.changes, study.methods))
+            else []
+        ),
     ]
     table = Table.of("results", "", columns, study.methods, comparable=lambda method: method.first.test_data)
     caption = (
