@@ -36,7 +36,7 @@ def test_phases_and_runs_that_start_or_end_are_named_and_those_at_work_are_shown
         state.waiting, state.running = [], [task("c", 0.5)]
         state.failures.append(Failure("b", "b.log", ["no disk"]))
         progress(state)
-        progress(state)
+        progress._bar.refresh()
         state.running, state.done = [], [*state.done, task("c", 1.0)]
         progress(state)
         state.is_stopping = True
