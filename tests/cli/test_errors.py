@@ -113,7 +113,8 @@ def test_a_wrong_command_gets_one_line_with_the_remedy(command, folder, monkeypa
 def test_several_problems_of_a_configuration_get_a_line_each(folder):
     done = run(*TRAIN.split(), "--set", "seed=-1", "--set", "training.precision=fp8", cwd=folder)
     assert done.returncode == 2
-    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == ["--set seed=-1", "--set training.precision=fp8"]
+    sources = [line.split(": ")[1] for line in done.stderr.splitlines()]
+    assert sources == ["--set seed=-1", "--set training.precision=fp8"]
 
 
 def test_errors_of_the_system_name_the_file_and_no_number(tmp_path):
