@@ -31,7 +31,8 @@ def configuration_page() -> str:
         "file with comments. `ctcdro config check FILE` validates a file, and `ctcdro config show FILE` prints it with "
         "all defaults.",
         "`--set KEY=VALUE` overrides a key, for example `--set objective.step_size=1e-3`. In a sweep, keys of the run "
-        "start with `run.`. Defaults are the values of the paper or, where it gives none, of the authors' code.",
+        "may start with `run.`, and settings have numbers, such as `settings.1.smoothing`. Defaults are the values of "
+        "the paper or, where it gives none, of the authors' code.",
         "Batches are counted in total over all processes. A *step* is one update of the model by the optimizer.",
         "## Run",
         reference_markdown().strip(),

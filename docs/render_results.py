@@ -200,6 +200,7 @@ def is_current(data: Record, path: Path) -> bool:
 def import_sweep(folder: Path, results: Record, name: str) -> None:
     """Adds the test scores of a sweep, or replaces those of an experiment and keeps its texts."""
     from ctcdro.objectives.methods import METHODS
+    from ctcdro.runs.parsing import describe_settings
     from ctcdro.scoring.scores import read_scores
     from ctcdro.sweeps.config import read_sweep
     from ctcdro.sweeps.sweep import SweepFolder
@@ -209,13 +210,15 @@ def import_sweep(folder: Path, results: Record, name: str) -> None:
     table = json.loads(sweep.table.read_text(encoding="utf-8"))
     rows = []
     for setting_of_row in config.grid():
-        fields = setting_of_row.model_dump()
-        if not any(all(row[key] == value for key, value in fields.items()) for row in table):
+        runs = [sweep.run(setting_of_row, seed) for seed in config.seeds]
+        if runs[0].path.name not in {Path(row["run"]).name for row in table}:
             continue  # not selected
-        scores = [read_scores(sweep.run(setting_of_row, seed).scores("test")) for seed in config.seeds]
+        scores = [read_scores(run.scores("test")) for run in runs]
         rates = [one.rates("cer") for one in scores]
-        row = {"method": METHODS[fields["objective"]].title}
-        row |= {key: value for key, value in fields.items() if key != "objective" and value is not None}
+        tuned = METHODS[setting_of_row.objective].tuned
+        row = {"method": setting_of_row.method, **{key: setting_of_row.values[key] for key in tuned}}
+        if note := describe_settings({key: value for key, value in setting_of_row.values.items() if key not in tuned}):
+            row["note"] = note
         row["worst"] = [round(100 * one.worst("cer")[1], 2) for one in scores]
         row["mean"] = [round(100 * one.mean("cer"), 2) for one in scores]
         row["lid"] = [round(100 * one.mean("lid"), 2) for one in scores]

@@ -10,14 +10,18 @@ from rich.console import Console
 
 from ctcdro.cli import console
 from ctcdro.cli.run_progress import JobProgress
-from ctcdro.cli.sweep import _parse_options, print_rows
-from ctcdro.sweeps.config import SweepSetting
+from ctcdro.cli.sweep import _parse_options
+from ctcdro.cli.sweep_results import print_result
+from ctcdro.sweeps.config import SweepSetting, parse_sweep
 from ctcdro.sweeps.jobs import Failure, LaunchState
 from ctcdro.sweeps.selection import Row
+from ctcdro.sweeps.sweep import SweepFolder, SweepResult
+from ctcdro.training import progress_text
 
 
 def task(name, fraction=0.0):
-    return SimpleNamespace(name=name, progress=lambda: (fraction, f"step {fraction:.0%}"))
+    words = "dev: worst CER 5.0%" if fraction == 1 else f"step {fraction:.0%}"
+    return SimpleNamespace(name=name, progress=lambda: (fraction, words), is_done=lambda: fraction == 1)
 
 
 class Screen(io.StringIO):
@@ -27,39 +31,48 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_every_run_that_ended_is_named_and_a_terminal_shows_those_at_work(monkeypatch, is_terminal):
+def test_phases_and_runs_that_start_or_end_are_named_and_those_at_work_are_shown(monkeypatch, is_terminal):
     monkeypatch.setenv("FORCE_COLOR", "1")  # makes no terminal of a file
     monkeypatch.setenv("TERM", "xterm")
     screen = Screen(is_terminal)
+    monkeypatch.setattr(progress_text, "LINE_SECONDS", 0.0)
     monkeypatch.setattr(console, "messages", Console(file=screen, width=120))
     with JobProgress("3 runs") as progress:
         assert screen.getvalue() == ""  # an error before the first run stands alone
-        state = LaunchState(waiting=[task("c")], running=[task("b", 0.25)], done=[task("a")])
+        state = LaunchState("Training", waiting=[task("c")], running=[task("b")], done=[task("a", 1.0)])
         progress(state)
         state.waiting, state.running = [], [task("c", 0.5)]
         state.failures.append(Failure("b", "b.log", ["no disk"]))
+        progress(state)
+        progress._bar.refresh()
+        state.running, state.done = [], [*state.done, task("c", 1.0)]
         progress(state)
         state.is_stopping = True
         progress(state)
     shown = screen.getvalue()
     lines = (
         "3 runs",
-        "1 of 3 are already finished",
+        "Training: 3 jobs, of which 1 are already finished",
+        "b started",
         "b failed (2 of 3)",
+        "c started",
+        "c: dev: worst CER 5.0% (3 of 3)",
         "Stopping; runs are writing their checkpoints",
     )
     for line in lines:
-        assert shown.count(line) == 1
-    assert ("step 50%" in shown) == is_terminal
+        assert shown.count(line) == 1, line
+    assert "step 50%" in shown
+    assert ("c: step 50%\n" in shown) == (not is_terminal)
 
 
 @pytest.fixture
 def config(tmp_path):
     settings = {
         "run": {"dataset": "nowhere", "model": {"encoder": "mel-small"}, "training": {"num_batches": 100}},
-        "objectives": ["erm", "ctc-dro"],
-        "step_sizes": [0.001],
-        "smoothings": [0.1, 0.5],
+        "settings": [
+            {"objective": "erm"},
+            {"objective": "ctc-dro", "step_size": 0.001, "smoothing": [0.1, 0.5], "training.num_batches": [100, 50]},
+        ],
         "seeds": [3, 4],
     }
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(settings))
@@ -73,8 +86,9 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(config, tmp_path, monkeypa
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["Baseline", "(ERM)", "3,", "4", "100"] in rows
     assert ["CTC-DRO", "0.001", "0.5", "3,", "4", "100"] in rows
+    assert ["CTC-DRO", "0.001", "0.5", "num", "batches", "50", "3,", "4", "50"] in rows
     plan = (
-        "6 runs (3 settings, 2 seeds): 600 batches; 2 runs at a time on the CPU (PyTorch finds no GPU), 3 threads each"
+        "10 runs (5 settings, 2 seeds): 800 batches; 2 runs at a time on the CPU (PyTorch finds no GPU), 3 threads each"
     )
     assert plan in done.stdout
     assert f"First run folder: {tmp_path / 'out' / 'runs' / 'erm-seed3'}" in done.stdout
@@ -86,8 +100,8 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(config, tmp_path, monkeypa
     [
         ([], "2 runs at a time on GPUs 4, 5, 1 thread each"),
         (["--cpu", "--jobs", 2], "2 runs at a time on the CPU, 1 thread each"),
-        (["--cluster", "slurm"], "6 runs at a time on Slurm, one GPU each, 4 threads each"),
-        (["--cluster", "slurm", "--cpu"], "6 runs at a time on Slurm, no GPU each, 4 threads each"),
+        (["--cluster", "slurm"], "10 runs at a time on Slurm, one GPU each, 4 threads each"),
+        (["--cluster", "slurm", "--cpu"], "10 runs at a time on Slurm, no GPU each, 4 threads each"),
     ],
 )
 def test_gpus_are_used_unless_the_cpu_is_asked_for(config, tmp_path, monkeypatch, options, where):
@@ -105,11 +119,24 @@ def test_options_of_sbatch_are_keys_and_values():
     assert _parse_options(["account=speech", "qos=a=b"]) == {"account": "speech", "qos": "a=b"}
 
 
-def test_models_that_predict_only_blanks_are_named(capsys):
-    def row(objective, cer, lid):
-        return Row(SweepSetting(objective=objective), 0, cer, "ces", cer, lid, 1.0)
+def test_values_of_the_run_that_the_sweep_replaces_are_named(tmp_path):
+    values = {"dataset": "nowhere", "objective": {"step_size": 0.01}}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
+    done = run("sweep", tmp_path / "run.yaml", "--out", tmp_path / "out", "--dry-run", "--cpu")
+    note = "Note: the sweep has its own values of objective.step_size; those of the run have no effect.\n"
+    assert done.stderr == note
 
-    print_rows([row("erm", 1.0, 0.0)])
-    assert "The model may predict only blanks, so train longer: Baseline (ERM)\n" in capsys.readouterr().out
-    print_rows([row("erm", 1.0, 0.1), row("erm", 23.5, 0.0)])
-    assert "only blanks" not in capsys.readouterr().out
+
+def test_models_that_predict_only_blanks_are_named(capsys):
+    config = parse_sweep({"run": {"dataset": "a"}, "settings": [{"objective": "erm"}]})
+
+    def show(*rows):
+        rows = [
+            Row(SweepSetting("erm"), "runs/erm", seed, cer, "ces", cer, lid, 1.0)
+            for seed, (cer, lid) in enumerate(rows)
+        ]
+        print_result(SweepResult(config, SweepFolder("sweep"), rows, [], []))
+        return capsys.readouterr().out
+
+    assert "The model may predict only blanks, so train longer: Baseline (ERM)\n" in show((1.0, 0.0))
+    assert "only blanks" not in show((1.0, 0.1), (23.5, 0.0))

@@ -62,7 +62,7 @@ def test_it_leaves_runs_a_table_and_a_page(story):
     }
     rows = json.loads((story.folder / "table.json").read_text())
     assert [row["objective"] for row in rows] == ["erm", "group-dro", "ctc-dro"]
-    keys = "objective step_size smoothing seed worst_cer worst_language mean_cer mean_lid seconds"
+    keys = "method objective values run seed worst_cer worst_language mean_cer mean_lid seconds"
     assert all(list(row) == keys.split() for row in rows)
     assert {row["worst_language"] for row in rows} <= {"ces", "cmn", "kor", "pol", "ron", "spa"}
     assert "synthetic" in (story.folder / "report.html").read_text(encoding="utf-8").lower()

@@ -16,7 +16,7 @@ from ctcdro.report.page import write_report
 from ctcdro.runs.folder import RunFolder, forget_after
 from ctcdro.scoring.scores import read_scores
 from ctcdro.speech.vocabulary import Vocabulary
-from ctcdro.sweeps.sweep import last_step
+from ctcdro.training.progress_text import last_record
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_files_of_runs(run, tmp_path, name, data):
     path.write_bytes(damage(data, path))
     try:
         succeeds_or_reports(run, tmp_path / "page.html")
-        last_step(run.log)
+        last_record(run.log)
         is_reported(lambda: read_scores(run.scores("test")), run.path)
     finally:
         path.write_bytes(sound)
@@ -77,16 +77,16 @@ def test_an_unfinished_log_is_read_up_to_its_last_complete_line(tmp_path):
     path = tmp_path / "log.jsonl"
     for end in (b'{"step": 4, "name": "\xc5', b"\xff", b'{"step": 4', b"[", b'{"a":' * 5000):
         path.write_bytes(b'{"step": 1}\n{"step": 2}\n' + end)
-        assert last_step(path) == (2 if len(end) < 8000 else 0)  # it reads the last 8 kB only
+        assert last_record(path) == ({"step": 2} if len(end) < 8000 else None)  # it reads the last 8 kB only
         forget_after(path, 5)
         assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2]
-        assert last_step(path) == 2
+        assert last_record(path) == {"step": 2}
 
 
 def test_a_missing_or_empty_log_has_no_step(tmp_path):
-    assert last_step(tmp_path / "log.jsonl") == 0
+    assert last_record(tmp_path / "log.jsonl") is None
     (tmp_path / "log.jsonl").write_bytes(b"[1]\n")
-    assert last_step(tmp_path / "log.jsonl") == 0
+    assert last_record(tmp_path / "log.jsonl") is None
 
 
 def test_a_configuration_from_elsewhere_is_read_as_one(run, tmp_path):

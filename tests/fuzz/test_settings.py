@@ -21,10 +21,11 @@ RUN = {
 }
 SWEEP = {
     "run": RUN,
-    "objectives": ["erm", "ctc-dro"],
-    "step_sizes": [1e-3, 1e-4],
+    "settings": [
+        {"objective": "erm", "sampling": {"sampler": "group-uniform"}},
+        {"objective": "ctc-dro", "step_size": [1e-3, 1e-4], "model.spec_augment": False, "label": "ours"},
+    ],
     "seeds": [0, 1],
-    "overrides": {"erm": {"sampling": {"sampler": "group-uniform"}}},
 }
 DESCRIPTIONS = {"run": (RUN, read_config, parse_config), "sweep": (SWEEP, read_sweep, parse_sweep)}
 

@@ -70,9 +70,7 @@ def test_language_accuracy_is_the_mean_over_languages_under_every_profile(tmp_pa
     study = make_study(read_runs([run.path]).runs)
     assert study.runs[0].scores.summary()["overall_lid"] != pytest.approx(0.5)
     assert column(results_table(study), "LID")["Baseline (ERM)"].value == pytest.approx(50)
-    assert read_row(run, SweepSetting(objective="erm"), 0, "test").mean_lid == pytest.approx(
-        0.5
-    )  # of the sweep's table
+    assert read_row(run, SweepSetting("erm"), 0, "test").mean_lid == pytest.approx(0.5)  # of the sweep's table
 
 
 def test_means_over_different_seeds_are_marked(study):
@@ -85,17 +83,40 @@ def test_means_over_different_seeds_are_marked(study):
     assert "the same seeds" not in table.caption
 
 
-def test_t_tests_over_two_seeds_or_over_some_of_the_seeds_carry_a_note(tmp_path, study):
+def test_two_seeds_have_no_interval_and_seeds_that_are_not_shared_are_counted(study):
     compared = compare_seeds(study)
-    assert seeds_table(compared).texts()[0][3] == "2 (1 degree of freedom)"
-    assert "one degree of freedom" in seeds_table(compared).caption
     one = compared[0]
+    names = [column.name for column in seeds_table(compared).columns]
+    row = dict(zip(names, seeds_table(compared).texts()[0], strict=True))
+    assert row["seeds"] == "2"
+    assert row["difference"].endswith(" (2 seeds: no interval)")
+    assert (row["t"], row["p"]) == ("–", "–")
+    assert "no useful interval" in seeds_table(compared).caption
     third = replace(one.against.first, name="erm-2")
     more = replace(one, against=replace(one.against, runs=[*one.against.runs, third]))
-    assert seeds_table([more]).texts()[0][3] == "2 (1 degree of freedom; of 2 and 3)"
+    assert seeds_table([more]).texts()[0][3] == "2 (of 2 and 3)"
     three = replace(more, seeds=[0, 1, 2], method=replace(one.method, runs=[*one.method.runs, third]))
     assert seeds_table([three]).texts()[0][3] == "3"
-    assert "degree of freedom" not in seeds_table([three]).caption
+    assert seeds_table([three]).rows[0][4].interval is not None
+    assert "no useful interval" not in seeds_table([three]).caption
+
+
+def test_settings_beyond_the_tuned_ones_are_named_next_to_the_results(tmp_path):
+    dataset = write_dataset(tmp_path / "tones", num_train=2, num_dev=4)
+    changes = ["objective.signal=loss_per_character", "objective.warmup_batches=600"]
+    runs = [
+        write_run(tmp_path / "erm", dataset),
+        write_run(tmp_path / "paper", dataset, "ctc-dro"),
+        write_run(tmp_path / "late", dataset, "ctc-dro", overrides=changes),
+        write_run(tmp_path / "named", dataset, "ctc-dro", overrides=["label=Ours", "sampling.batch_duration=6"]),
+    ]
+    table = results_table(make_study(read_runs([run.path for run in runs]).runs))
+    assert texts(table, "other differences from the baseline") == {
+        "Baseline (ERM)": "",
+        "CTC-DRO, signal loss_per_second, warmup batches 0": "",
+        "CTC-DRO, signal loss_per_character, warmup batches 600": "signal loss_per_character, warmup batches 600",
+        "Ours": "batch duration 6",
+    }
 
 
 def test_one_method_has_no_sentence_on_bold_figures(study):

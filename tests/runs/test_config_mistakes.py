@@ -32,7 +32,8 @@ MISTAKES = {
     "an option of the command": (run(device="cuda"), "device: unknown key. Did you mean the option --device?"),
     "an unknown section": (
         run(batches={"size": 4}),
-        "batches: unknown key. The keys are dataset, seed, model, objective, data, sampling, optimizer, training.",
+        "batches: unknown key. The keys are dataset, seed, label, model, objective, data, sampling, optimizer, "
+        "training.",
     ),
     "a key like no other": (
         run(data={"zzz": 1}),

@@ -59,5 +59,5 @@ def test_the_tables_have_every_key_with_its_default():
         )
         assert f"| `{key}` | {default} | " in table
     assert "| `model.lora.rank` | `8` | " in table
-    for key in ("run", "objectives", "step_sizes", "settings[].smoothing", "scoring"):
+    for key in ("run", "settings", "settings[].objective", "settings[].label", "seeds", "scoring"):
         assert f"| `{key}` | " in reference_markdown(SweepConfig)

@@ -80,9 +80,9 @@ def check(
 def _print(report: CheckReport, max_shown: int) -> None:
     """Prints statistics, then findings by kind, errors first."""
     from ..report.tables.datasets import statistics_table
-    from .console import escaped, results
+    from .console import escaped, print_table, results
 
-    results.print(statistics_table(report.statistics).to_rich())
+    print_table(statistics_table(report.statistics))
     counts = report.count_by_kind()
     for kind, findings in report.by_kind().items():
         results.print(f"\n{findings[0].severity}: {kind} ({counts[kind]})")

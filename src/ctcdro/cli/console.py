@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import track
 
 if TYPE_CHECKING:
+    from ..report.table import Table
     from ..runs.parsing import Section
 
 Item = TypeVar("Item")
@@ -38,6 +39,11 @@ def progress(sequence: Iterable[Item], description: str, total: float | None = N
 def print_notes(config: Section) -> None:
     for note in config.notes():
         messages.print(note, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_table(table: Table) -> None:
+    """Prints a table to stdout. A table that is wider than the terminal is not cut."""
+    results.print(table.to_rich(), crop=False)
 
 
 def escaped(text: str) -> str:

@@ -34,7 +34,8 @@ def demo(
     from .console import messages, progress, results
     from .run_progress import JobProgress
     from .speech_specs import parse_speech_specs
-    from .sweep import exit_if_failed, print_rows
+    from .sweep import exit_if_failed
+    from .sweep_results import print_result
 
     with extra("demo", "`ctcdro demo`"):
         from ..demo.demo import demo as run_demo
@@ -49,6 +50,6 @@ def demo(
         except RuntimeError as error:  # from eSpeak NG
             raise ValueError(str(error)) from error
     exit_if_failed(result.failures)
-    print_rows(result.rows)
+    print_result(result)
     results.print("The speech is synthetic: these figures say nothing about human speech.")
     typer.echo(f"Table: {result.folder.table}\nReport: {out / 'report.html'}")

@@ -115,9 +115,9 @@ def _write_dataset(
 def print_dataset(done: PreparedDataset) -> None:
     """Prints the statistics of a prepared dataset, and the number of dropped utterances."""
     from ..report.tables.datasets import statistics_table
-    from .console import results
+    from .console import print_table, results
 
-    results.print(statistics_table(done.statistics).to_rich())
+    print_table(statistics_table(done.statistics))
     if done.num_dropped:
         reasons = Counter(done.num_dropped)
         listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..runtime.ranks import is_first_process
-from ..scoring.formatting import format_percent
 from ..speech.language_names import language_name
+from ..training.progress_text import LinePace, describe_validation
 from . import console
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class TrainingProgress:
 
     def __call__(self, record: dict[str, Any]) -> None:
         if "validation" in record:
-            self._print_validation(record)
+            self._bar.console.print(describe_validation(record), highlight=False, markup=False)
             return
         if self._task is None:
             self._bar.start()
@@ -68,15 +68,12 @@ class TrainingProgress:
         figures = f"loss {record['loss']:.2f}{speed}, largest weight {name} {weight:.2f}"
         self._bar.update(self._task, completed=record["step"], figures=figures)
 
-    def _print_validation(self, record: dict[str, Any]) -> None:
-        best = ", best so far" if record["is_best"] else ""
-        worst = f"worst {language_name(record['worst_language'])} {format_percent(record['worst_cer'])}% CER"
-        line = f"validation {record['validation']}: dev loss {record['dev_loss']:.2f}, {worst}{best}"
-        self._bar.console.print(line, highlight=False, markup=False)
-
 
 class JobProgress:
-    """Prints a line per run that ended; on a terminal also shows a bar for all runs and one per running run.
+    """Prints a line when a phase begins, and when a run starts or ends.
+
+    A terminal also shows a bar for all runs and one per running run. A file gets a line about each running run from
+    time to time.
 
     Args:
         heading: printed before the first run starts.
@@ -90,6 +87,7 @@ class JobProgress:
         self._bar = Progress(*columns, console=console.messages, disable=not is_shown, transient=True)
         self._state: LaunchState | None = None
         self._ended: set[str] = set()
+        self._paces: dict[str, LinePace] = {}
         self._bars: dict[str, Any] = {}
 
     def __enter__(self) -> JobProgress:
@@ -102,19 +100,40 @@ class JobProgress:
         if self._heading:
             self._print(self._heading)
             self._heading = ""
-        if state is not self._state:  # another launch: the test of the selected settings
-            self._bar.start()
-            self._state, self._ended = state, {task.name for task in state.done}
-            if state.done and (state.waiting or state.running):
-                self._print(f"{len(state.done)} of {state.num_tasks} are already finished")
-        outcomes = {task.name: "finished" for task in state.done} | {task.name: "failed" for task in state.failures}
-        for name in outcomes.keys() - self._ended:
-            self._ended.add(name)
-            self._print(f"{name} {outcomes[name]} ({len(self._ended)} of {state.num_tasks})")
+        if state is not self._state:
+            self._begin_phase(state)
+        self._print_changes(state)
         if state.is_stopping:
             self._print("Stopping; runs are writing their checkpoints")
-        if not self._bar.disable:
+        if self._bar.disable:
+            self._print_running(state)
+        else:
             self._show_running(state)
+
+    def _begin_phase(self, state: LaunchState) -> None:
+        self._bar.start()
+        self._state, self._ended, self._paces = state, {task.name for task in state.done}, {}
+        if state.waiting or state.running:
+            number = f"{state.num_tasks} jobs" if state.num_tasks > 1 else "1 job"
+            finished = f", of which {len(state.done)} are already finished" if state.done else ""
+            self._print(f"{state.phase}: {number}{finished}")
+
+    def _print_changes(self, state: LaunchState) -> None:
+        for task in state.running:
+            if task.name not in self._paces:
+                self._paces[task.name] = LinePace()
+                self._print(f"{task.name} started")
+        outcomes = [(task.name, f": {task.progress()[1]}") for task in state.done if task.name not in self._ended]
+        outcomes += [(one.name, " failed") for one in state.failures if one.name not in self._ended]
+        for name, outcome in outcomes:
+            self._ended.add(name)
+            self._print(f"{name}{outcome} ({len(self._ended)} of {state.num_tasks})")
+
+    def _print_running(self, state: LaunchState) -> None:
+        for task in state.running:
+            fraction, words = task.progress()
+            if self._paces[task.name].is_due(fraction) and not task.is_done():
+                self._print(f"{task.name}: {words}")
 
     def _show_running(self, state: LaunchState) -> None:
         running = {task.name: task.progress() for task in state.running}

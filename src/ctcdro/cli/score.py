@@ -138,7 +138,7 @@ def _record(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemCompari
 
 def _print(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparison]) -> None:
     from ..report.tables.scores import comparison_table
-    from .console import results
+    from .console import print_table, results
 
     for system in systems:
         results.print(system.name, soft_wrap=True)
@@ -147,7 +147,7 @@ def _print(systems: Sequence[ScoredSystem], comparisons: Sequence[SystemComparis
     for comparison in comparisons:
         heading = f"{comparison.name} minus {systems[0].name}, in points, with 95% confidence intervals"
         results.print(heading, soft_wrap=True)
-        results.print(comparison_table(comparison.differences).to_rich())
+        print_table(comparison_table(comparison.differences))
         if test := comparison.over_languages:
             value, low, high = (format_percent(rate, signed=True) for rate in (test.value, test.low, test.high))
             results.print(
@@ -161,9 +161,9 @@ def print_scores(scores: Scores, intervals: Uncertainty[Interval]) -> None:
     """Prints the rates of a system per language and over languages, with notes."""
     from ..report.tables.scores import scores_table
     from ..scoring.scores import FEW_UTTERANCES, NO_LANGUAGE
-    from .console import results
+    from .console import print_table, results
 
-    results.print(scores_table(scores, intervals).to_rich())
+    print_table(scores_table(scores, intervals))
     confidence = f"{100 * intervals.confidence:g}%"
     results.print(f"In percent, with {confidence} confidence intervals of the CER. Scoring: {scores.profile}")
     if scores.is_empty:

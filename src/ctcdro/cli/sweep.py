@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..objectives.methods import METHODS
 from ..runtime.extras import extra
 from .options import ConfigArgument, out_folder
 
 if TYPE_CHECKING:
-    from ..report.table import Cell, Table
     from ..sweeps.jobs import Failure
-    from ..sweeps.selection import Row
 
 
 def sweep(
@@ -27,7 +23,7 @@ def sweep(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Override a key, e.g. seeds=[0,1] or run.training.num_batches=400. Repeatable.",
+            help="Override a key, e.g. seeds=[0,1] or training.num_batches=400. Repeatable.",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and exit; write nothing.")] = False,
@@ -62,7 +58,8 @@ def sweep(
     """Train several settings, select on dev, and score the selected settings on test.
 
     CONFIG describes a sweep. If it describes a run, the sweep tries the settings of the paper on it. Run the same
-    command again to resume, or to retry failed runs. Exit status: 1 if runs failed.
+    command again to resume, or to retry failed runs; add seeds or settings to extend the sweep. Exit status: 1 if runs
+    failed.
 
     Example: ctcdro sweep mel-small.yaml --out sweeps/first --dry-run
     """
@@ -70,58 +67,27 @@ def sweep(
         from ..sweeps.config import read_sweep
         from ..sweeps.submission import JobOptions
         from ..sweeps.sweep import sweep as run_sweep
+    from ..runs.config import join_words
     from .console import print_notes
     from .run_progress import JobProgress
     from .sweep_plan import describe_plan, print_plan
+    from .sweep_results import print_result
 
     settings = read_sweep(config, overrides or [])
     print_notes(settings)
     minutes = round(60 * time_limit) or 1
     options = JobOptions(cluster, jobs, threads, cpu, minutes, partition, _parse_options(sbatch or []))
+    if replaced := settings.replaced_keys():
+        keys = join_words(replaced, "and")
+        typer.echo(f"Note: the sweep has its own values of {keys}; those of the run have no effect.", err=True)
     if dry_run:
         print_plan(settings, out, options)
         return
     with JobProgress(describe_plan(settings, options)) as progress:
         result = run_sweep(settings, out, options, progress)
     exit_if_failed(result.failures)
-    print_rows(result.rows)
+    print_result(result)
     typer.echo(f"Table: {result.folder.table}\nSelection: {result.folder.selected}")
-
-
-def print_rows(rows: Sequence[Row]) -> None:
-    from .console import results
-
-    results.print(rows_table(rows).to_rich())
-    seeds = "; mean ± standard deviation over seeds" if len({row.seed for row in rows}) > 1 else ""
-    results.print(f"In percent, on test{seeds}")
-    if wrong := {
-        METHODS[row.setting.objective].title for row in rows if row.worst_cer == row.mean_cer == 1 and row.mean_lid == 0
-    }:
-        results.print(f"The model may predict only blanks, so train longer: {', '.join(sorted(wrong))}", soft_wrap=True)
-
-
-def rows_table(rows: Sequence[Row]) -> Table:
-    """One line per setting, averaged over seeds."""
-    from ..report.table import Column, Table, percent
-    from ..speech.language_names import language_name
-    from .sweep_plan import tuned_columns
-
-    by_setting: dict[str, list[Row]] = {}
-    for row in rows:
-        by_setting.setdefault(row.setting.name, []).append(row)
-
-    def average(rates: Sequence[float]) -> Cell:
-        return percent(statistics.fmean(rates), statistics.stdev(rates) if len(rates) > 1 else None)
-
-    columns: list[Column[list[Row]]] = [
-        Column("objective", lambda runs: METHODS[runs[0].setting.objective].title),
-        *tuned_columns(lambda runs: runs[0].setting),
-        Column("worst CER", lambda runs: average([run.worst_cer for run in runs]), "lower"),
-        Column("worst language", lambda runs: ", ".join(sorted({language_name(run.worst_language) for run in runs}))),
-        Column("mean CER", lambda runs: average([run.mean_cer for run in runs]), "lower"),
-        Column("LID", lambda runs: average([run.mean_lid for run in runs]), "higher"),
-    ]
-    return Table.of("sweep", "", columns, by_setting.values())
 
 
 def _parse_options(given: Sequence[str]) -> dict[str, str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..objectives.methods import METHODS
-from .console import results
+from .console import print_table, results
 
 if TYPE_CHECKING:
     from ..report.table import Column, Table
@@ -24,7 +23,7 @@ def print_plan(config: SweepConfig, out: Path, options: JobOptions) -> None:
 
     folder = SweepFolder(out)
     runs = [folder.run(setting, seed) for setting in config.grid() for seed in config.seeds]
-    results.print(_settings_table(config).to_rich())
+    print_table(_settings_table(config))
     results.print(f"\n{describe_plan(config, options)}", soft_wrap=True)
     if num_finished := sum(run.is_finished for run in runs):
         results.print(f"Already finished: {_count(num_finished, 'run')}")
@@ -56,24 +55,29 @@ def _settings_table(config: SweepConfig) -> Table:
     from ..report.table import Column, Table
 
     columns: list[Column[SweepSetting]] = [
-        Column("objective", lambda setting: METHODS[setting.objective].title),
-        *tuned_columns(lambda setting: setting),
+        *setting_columns(config, lambda setting: setting),
         Column("seeds", lambda setting: ", ".join(map(str, config.seeds))),
         Column("batches per run", lambda setting: _num_batches(config, setting), decimals=0),
     ]
     return Table.of("plan", "", columns, config.grid())
 
 
-def tuned_columns(setting_of: Callable[[Item], SweepSetting]) -> list[Column[Item]]:
-    """A column for each setting that sweeps tune, such as the step size; empty where the objective has none."""
+def setting_columns(config: SweepConfig, setting_of: Callable[[Item], SweepSetting]) -> list[Column[Item]]:
+    """The method, a column for each value that has to be tuned, and all other changes of the run."""
     from ..report.table import Column
-    from ..sweeps.config import TUNED
+    from ..runs.parsing import describe_settings, format_setting
 
-    def value(item: Item, name: str) -> str:
-        values = setting_of(item).values
-        return f"{values[name]:g}" if name in values else ""
+    settings = config.grid()
+    tuned = dict.fromkeys(name for setting in settings for name in METHODS[setting.objective].tuned)
+    others = {setting.name: describe_settings(config.changes(setting)) for setting in settings}
 
-    return [Column(name.replace("_", " "), partial(value, name=name)) for name in TUNED]
+    def tuned_column(name: str) -> Column[Item]:
+        return Column(name.replace("_", " "), lambda item: format_setting(setting_of(item).values.get(name)) or "")
+
+    columns = [Column[Item]("method", lambda item: setting_of(item).method), *map(tuned_column, tuned)]
+    if any(others.values()):
+        columns.append(Column("other settings", lambda item: others[setting_of(item).name]))
+    return columns
 
 
 def _num_batches(config: SweepConfig, setting: SweepSetting) -> int:

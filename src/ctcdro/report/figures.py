@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ WIDTH = 5.0
 """Inches; readable when the page scales figures to the width of a phone."""
 MAX_POINTS = 500
 MAX_LABEL = 28
+MAX_LEGEND = 60
 MAX_LANGUAGES_WITH_COUNTS = 20
 
 _STYLE = {
@@ -139,15 +141,21 @@ def weights_figure(run: RunResult, label: str, name: str, highest: float) -> Rep
 
 
 def cer_figure(
-    methods: Sequence[MethodRuns], intervals: Mapping[str, Uncertainty[Interval]], name: str, title: str
+    methods: Sequence[MethodRuns],
+    intervals: Mapping[str, Uncertainty[Interval]],
+    name: str,
+    title: str,
+    seeds_note: str = "",
 ) -> ReportFigure:
     """CER of each language and method, with intervals or one dot per seed; the first method's worst language on top."""
     has_seeds = any(len(method.runs) > 1 for method in methods)
     languages = sorted(methods[0].cer, key=lambda language: -methods[0].cer[language].mean)
     height = 0.84 / len(methods)
+    names = {method.name: textwrap.fill(method.name, MAX_LEGEND) for method in methods}
+    num_lines = sum(1 + text.count("\n") for text in names.values())
     worst = []
     with _style():
-        figure = Figure((WIDTH, 0.9 + 0.13 * len(languages) * (len(methods) + 0.8) + 0.15 * len(methods)))
+        figure = Figure((WIDTH, 0.9 + 0.13 * len(languages) * (len(methods) + 0.8) + 0.15 * num_lines))
         axes = figure.add_subplot()
         for number, method in enumerate(methods):
             means = [100 * method.cer[language].mean for language in languages]
@@ -162,7 +170,7 @@ def cer_figure(
                 height,
                 xerr=reach,
                 error_kw={"linewidth": 0.8, "capsize": 1.5},
-                label=_shorten(method.name, 60),
+                label=names[method.name],
                 color=COLORS[number % len(COLORS)],
                 edgecolor="white",
                 linewidth=0.4,
@@ -179,11 +187,11 @@ def cer_figure(
         axes.set_yticks(np.arange(len(languages)), [_shorten(language_name(language)) for language in languages])
         axes.set(xlabel="CER in percent", xlim=(0, None), ylim=(max(1, len(languages)) - 0.5, -0.5))
         if len(methods) > 1:
-            names = [method.name for method in methods]
-            figure.legend(loc="outside upper left", ncols=_num_legend_columns(names, WIDTH))
+            figure.legend(loc="outside upper left", ncols=_num_legend_columns(list(names.values()), WIDTH))
     drawn = "means over seeds; each dot is a seed" if has_seeds else "with 95% intervals over test utterances"
     order = " Bars are in the order of the legend." if len(methods) > 1 else ""
     description = f"CER of {len(languages)} languages, {drawn}.{order} Worst CER in percent: {'; '.join(worst)}."
+    description = f"{description} {seeds_note}".strip()
     return ReportFigure(name, title, description, figure)
 
 

@@ -119,7 +119,7 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
 
 def _cer_figures(study: Study, intervals: Intervals) -> list[ReportFigure]:
     return [
-        cer_figure(methods, intervals, name, methods[0].first.dataset.name)
+        cer_figure(methods, intervals, name, methods[0].first.dataset.name, study.seeds_note)
         for methods, name in zip(study.test_sets, slugs("cer" for _ in study.test_sets), strict=True)
     ]
 

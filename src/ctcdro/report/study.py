@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..objectives.methods import METHODS
-from ..runs.parsing import by_key
+from ..runs.parsing import describe_settings
 from ..scoring.edits import Integers
 from ..scoring.scores import NO_LANGUAGE
 from ..scoring.seeds import RunMean, mean_over_runs, over_runs
@@ -27,11 +27,13 @@ from .read_runs import RunResult
 # Settings that do not change the results of a run.
 _WITHOUT_EFFECT = (
     "seed",
+    "label",
     "data.num_workers",
     "model.feature_cache_dir",
     "training.trackers",
     "training.checkpoint_every_steps",
     "training.keep_checkpoints",
+    "training.log_every_steps",
 )
 
 
@@ -116,6 +118,22 @@ class Study:
         data = method.first.test_data
         return any(other.seeds != method.seeds for other in self.methods if other.first.test_data == data)
 
+    def changes(self, method: MethodRuns) -> str:
+        """The settings in which a method differs from its baseline, except those that have columns in tables."""
+        if (baseline := self.baselines.get(method.name)) is None:
+            return ""
+        tuned = {f"objective.{name}" for known in METHODS.values() for name in known.tuned}
+        shown = {"dataset", "model.encoder", "objective.name", *tuned, *_WITHOUT_EFFECT}
+        keys = differing_settings([baseline.first, method.first])
+        return _describe(method.first, [key for key in keys if key not in shown])
+
+    @property
+    def seeds_note(self) -> str:
+        """A sentence for tables and figures if methods have different seeds."""
+        if not any(map(self.has_unequal_seeds, self.methods)):
+            return ""
+        return "Methods have different seeds, so their means are over different runs; Significance uses shared seeds."
+
     @property
     def test_sets(self) -> list[list[MethodRuns]]:
         """Methods grouped by test data."""
@@ -154,52 +172,48 @@ def _count_seeds_once(name: str, runs: Sequence[RunResult]) -> MethodRuns:
     return MethodRuns(name, [run for run in runs if run is first[run.config.seed]], repeated)
 
 
-def flat_config(run: RunResult) -> dict[str, Any]:
-    """The configuration of a run by key, such as `objective.step_size`; settings without effect are None."""
-    values = dict(by_key(run.config.model_dump(mode="json")))
-    tuned = {name for method in METHODS.values() for name in method.tuned}  # others have their defaults if unused
-    values |= {f"objective.{name}": None for name in tuned - run.config.objective.settings.keys()}
-    sampler = run.config.sampling
-    values |= {f"sampling.{key}": None for key in type(sampler).model_fields if key not in sampler.used_keys}
-    return values
-
-
 def differing_settings(runs: Sequence[RunResult]) -> list[str]:
-    """The keys of `flat_config` whose values differ between runs."""
-    configs = list(map(flat_config, runs))
+    """The keys whose values differ between runs; None stands for a value without effect."""
+    configs = [run.config.effective_values() for run in runs]
     keys = dict.fromkeys(key for config in configs for key in config)
     return [key for key in keys if any(config.get(key) != configs[0].get(key) for config in configs)]
 
 
 def _settings(run: RunResult) -> dict[str, Any]:
-    return {key: value for key, value in flat_config(run).items() if key not in _WITHOUT_EFFECT}
+    return {key: value for key, value in run.config.effective_values().items() if key not in _WITHOUT_EFFECT}
 
 
 def _method_names(groups: Sequence[Sequence[RunResult]]) -> list[str]:
-    """Titles of objectives, with the settings that distinguish methods with the same objective."""
+    """Labels or titles of objectives, with all settings in which methods with the same name differ."""
     first = [group[0] for group in groups]
-    names = {run.name: METHODS[run.config.objective.name].title for run in first}
-    for objective in METHODS:
-        alike = [run for run in first if run.config.objective.name == objective]
-        # Data and encoders, which have columns in the tables, come first.
-        keys = dict.fromkeys(["dataset", "model.encoder", *(key for run in alike for key in _settings(run))])
-        for key in keys:
-            longer = {run.name: f"{names[run.name]}, {_format_setting(key, run)}" for run in alike}
-            if len(set(longer.values())) > len({names[run.name] for run in alike}):
-                names |= longer
+    names = {group[0].name: _label(group) for group in groups}
+    for show in (_dataset, _model, None):  # data and models, which have columns in the tables, come first
+        for name in set(names.values()):
+            alike = [run for run in first if names[run.name] == name]
+            differing = [key for key in differing_settings(alike) if key not in _WITHOUT_EFFECT]
+            added = {run.name: show(run) if show else _describe(run, differing) for run in alike}
+            if len(set(added.values())) > 1:
+                names |= {run: ", ".join(filter(None, [name, text])) for run, text in added.items()}
     if len(set(names.values())) < len(names):
         return [f"{names[run.name]} ({run.name})" for run in first]
     return list(names.values())
 
 
-def _format_setting(key: str, run: RunResult) -> str:
-    if key in ("dataset", "model.encoder"):
-        return run.dataset.name if key == "dataset" else run.model_name
-    return f"{key.rpartition('.')[2].replace('_', ' ')} {format_setting(flat_config(run).get(key))}"
+def _label(runs: Sequence[RunResult]) -> str:
+    return next((run.config.label for run in runs if run.config.label), runs[0].config.method)
 
 
-def format_setting(value: Any) -> str | None:
-    return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+def _dataset(run: RunResult) -> str:
+    return run.dataset.name
+
+
+def _model(run: RunResult) -> str:
+    return run.model_name
+
+
+def _describe(run: RunResult, keys: Sequence[str]) -> str:
+    values = run.config.effective_values()
+    return describe_settings({key: values.get(key) for key in keys})
 
 
 def _labels(methods: Sequence[MethodRuns]) -> dict[str, str]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+MAX_WORD = 20
+"""Letters; a terminal breaks longer words in narrow columns."""
+
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"},
@@ -171,7 +174,10 @@ class Table:
         for index, column in enumerate(self.columns):
             is_number = self.is_number(index)
             title = column.name.replace(" ", "\n") if stack_titles else column.name
-            table.add_column(Text(title), justify="right" if is_number else "left", no_wrap=is_number)
+            justify: Literal["left", "right"] = "right" if is_number else "left"
+            words = " ".join([column.name, *(column.main(row[index]) for row in self.rows)]).split()
+            width = min(MAX_WORD, max(map(len, words)))
+            table.add_column(Text(title), justify=justify, no_wrap=is_number, overflow="fold", min_width=width)
             shown.append([column.main(row[index]) for row in self.rows])
             extras = [column.extras(row[index]) for row in self.rows]
             if any(extras):

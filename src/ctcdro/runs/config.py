@@ -17,7 +17,7 @@ with extra("train", "A configuration file"):
     from pydantic import AfterValidator, BeforeValidator, Field
 
     from .model_config import ModelConfig
-    from .parsing import FolderPath, Section, add_fields, parse_section, read_values
+    from .parsing import FolderPath, Section, add_fields, by_key, parse_section, read_values
 
 # The keys of `sampling` that each sampler uses.
 SAMPLER_KEYS = {
@@ -217,6 +217,8 @@ class Config(Section):
     file that names it; in `--set`, to the working directory."""
     seed: int = Field(0, ge=0)
     """Seed of initial weights, batches and dropout."""
+    label: str | None = Field(None, min_length=1)
+    """Name of the method in tables and figures. null: the title of the objective."""
     model: ModelConfig = ModelConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     data: DataConfig = DataConfig()
@@ -229,6 +231,19 @@ class Config(Section):
         """The sampler, with the objective's own in place of `auto`."""
         sampler = self.sampling.sampler
         return METHODS[self.objective.name].sampler if sampler == "auto" else sampler
+
+    @property
+    def method(self) -> str:
+        """Name of the method in tables and figures."""
+        return self.label or METHODS[self.objective.name].title
+
+    def effective_values(self) -> dict[str, Any]:
+        """All values by key, such as `objective.step_size`; None for those that the method or sampler does not use."""
+        values = dict(by_key(self.model_dump(mode="json")))
+        tuned = {name for method in METHODS.values() for name in method.tuned}  # others have their defaults if unused
+        values |= {f"objective.{name}": None for name in tuned - self.objective.settings.keys()}
+        unused = [key for key in SamplingConfig.model_fields if key not in self.sampling.used_keys]
+        return values | {f"sampling.{key}": None for key in unused} | {"sampling.sampler": self.sampler}
 
     def problems(self) -> Iterator[str]:
         num_batches, batches_per_step = self.training.num_batches, self.optimizer.batches_per_step

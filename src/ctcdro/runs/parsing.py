@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias, TypeVar
 
@@ -101,20 +101,17 @@ def parse_values(text: str, source: str) -> dict[str, Any]:
     return values
 
 
-def _resolve_paths(values: Any, folder: Path) -> Any:
-    """Makes paths absolute that are relative to `folder`; keys may be nested or dotted."""
-    if not isinstance(values, dict):
-        return values
-    resolved = {}
-    for key, value in values.items():
-        name = str(key).split(".")[-1]
-        if isinstance(value, str) and name in FOLDER_KEYS:
-            resolved[key] = _absolute(value, folder)
-        elif isinstance(value, str) and name in MODEL_KEYS:
-            resolved[key] = _absolute_if_folder(value, folder)
-        else:
-            resolved[key] = _resolve_paths(value, folder)
-    return resolved
+def _resolve_paths(values: Any, folder: Path, key: str = "") -> Any:
+    """Makes paths absolute that are relative to `folder`; keys may be nested or dotted, and values listed."""
+    if isinstance(values, list):
+        return [_resolve_paths(value, folder, key) for value in values]
+    if isinstance(values, dict):
+        return {name: _resolve_paths(value, folder, str(name).split(".")[-1]) for name, value in values.items()}
+    if isinstance(values, str) and key in FOLDER_KEYS:
+        return _absolute(values, folder)
+    if isinstance(values, str) and key in MODEL_KEYS:
+        return _absolute_if_folder(values, folder)
+    return values
 
 
 def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Iterable[str], source: str) -> AnySection:
@@ -123,12 +120,21 @@ def parse_section(kind: type[AnySection], values: dict[str, Any], overrides: Ite
         values = _plain(values)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{source}: {error}") from error
+    overrides = list(overrides)
     for override in overrides:
         _override(values, override)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ValueError("\n".join(f"{source}: {problem}" for problem in describe(error, kind))) from error
+        problems = (f"{_find_source(problem, overrides, source)}: {problem}" for problem in describe(error, kind))
+        raise ValueError("\n".join(problems)) from error
+
+
+def _find_source(problem: str, overrides: Sequence[str], source: str) -> str:
+    """The override whose key the problem is about, otherwise `source`."""
+    key = problem.partition(":")[0]
+    given = [override for override in overrides if f"{key}.".startswith(f"{override.partition('=')[0]}.")]
+    return f"--set {given[-1]:.200}" if given else source
 
 
 def _parse_yaml(text: str) -> Any:
@@ -162,6 +168,29 @@ def by_key(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield prefix + key, value
 
 
+def short_key(key: str) -> str:
+    """The last part of a dotted key; the whole key if that is only `name`."""
+    return key if key.endswith(".name") else key.rpartition(".")[2]
+
+
+def format_setting(value: Any) -> str | None:
+    """A value in a table or a name; None stays None."""
+    if isinstance(value, list | tuple):
+        return ", ".join(str(format_setting(item)) for item in value)
+    if value is None or isinstance(value, str):
+        return value
+    return f"{value:g}" if isinstance(value, float) else json.dumps(value)
+
+
+def describe_settings(values: Mapping[str, Any]) -> str:
+    """Values by key in words, such as "signal loss_per_character, warmup batches 600"; None is omitted."""
+    return ", ".join(
+        f"{short_key(key).replace('_', ' ').replace('.', ' ')} {format_setting(value)}"
+        for key, value in values.items()
+        if value is not None
+    )
+
+
 def refuse_changes(folder: Path, there: Section, here: Section) -> None:
     """Rejects a configuration that differs from the one in the folder."""
     before, now = (dict(by_key(one.model_dump(mode="json"))) for one in (there, here))
@@ -173,16 +202,26 @@ def refuse_changes(folder: Path, there: Section, here: Section) -> None:
         )
 
 
-def set_key(values: dict[str, Any], key: str, value: Any, source: str) -> None:
-    """Sets a dotted key; creates sections that are missing or null, such as `model.lora`."""
+def set_key(values: Any, key: str, value: Any, source: str) -> None:
+    """Sets a dotted key; creates sections that are missing or null, such as `model.lora`. Lists have numbers."""
     *sections, name = key.split(".")
     for section in sections:
-        if values.get(section) is None:
+        place = _place(values, section, source)
+        if isinstance(values, dict) and values.get(section) is None:
             values[section] = {}
-        values = values[section]
-        if not isinstance(values, dict):
+        values = values[place]
+        if not isinstance(values, dict | list):
             raise ValueError(f"{source}: `{section:.60}` is not a section.")
-    values[name] = value
+    values[_place(values, name, source)] = value
+
+
+def _place(values: Any, name: str, source: str) -> str | int:
+    """The key of a section, or the index of an item in a list."""
+    if isinstance(values, dict):
+        return name
+    if not name.isdecimal() or int(name) >= len(values):
+        raise ValueError(f"{source}: `{name:.60}` must be the number of an item, from 0 to {len(values) - 1}.")
+    return int(name)
 
 
 def _override(values: dict[str, Any], override: str) -> None:

@@ -39,6 +39,8 @@ class Failure:
 
 @dataclass
 class LaunchState:
+    phase: str
+    """What the tasks do, such as "Training"."""
     waiting: list[Task]
     running: list[Task] = field(default_factory=list)
     done: list[Task] = field(default_factory=list)
@@ -61,20 +63,25 @@ class _RunningJob:
 
 
 def launch(
-    tasks: Sequence[Task], logs: PathLike, options: JobOptions | None = None, callback: JobCallback = lambda state: None
+    tasks: Sequence[Task],
+    logs: PathLike,
+    options: JobOptions | None = None,
+    callback: JobCallback = lambda state: None,
+    phase: str = "Running",
 ) -> list[Failure]:
     """Runs all tasks that are not done yet, in order, and returns the failures. Call it again to retry them.
 
     Args:
         logs: folder for logs; on a cluster, a folder that all machines share.
         callback: called with the state several times per second.
+        phase: what the tasks do, for the callback.
 
     Raises:
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all jobs have ended.
         ValueError: if Slurm is missing or rejects a job; jobs that had started are stopped.
     """
     options = options or JobOptions()
-    state = LaunchState(waiting=[task for task in tasks if not task.is_done()])
+    state = LaunchState(phase, waiting=[task for task in tasks if not task.is_done()])
     state.done = [task for task in tasks if task not in state.waiting]
     num_jobs, num_threads = options.resolve(len(tasks))
     free_devices = _devices(options, num_jobs) if state.waiting else []

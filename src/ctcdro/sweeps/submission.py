@@ -32,7 +32,7 @@ class Task(Protocol):
     def __call__(self) -> None: ...
     def is_done(self) -> bool: ...
     def progress(self) -> tuple[float, str]:
-        """The completed fraction, and a description."""
+        """The completed fraction, and a description; the result once it is done."""
 
 
 @dataclass(frozen=True)

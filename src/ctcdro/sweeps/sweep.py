@@ -1,33 +1,37 @@
 """A sweep: trains every setting with every seed, selects on the development set, and scores the selected on test.
 
 Guarantees: a finished run is not repeated, and an unfinished one is resumed. Nothing is selected before all runs are
-finished. The test set is decoded once, and only for selected settings. On a CPU with the same number of threads, the
-same sweep gives the same tables, except for training times.
+finished. The test set is decoded only after that, only for selected settings, and once per run. A sweep can be extended
+by seeds and settings. On a CPU with the same number of threads, the same sweep gives the same tables, except for
+training times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ..runtime import bfloat16
 from ..runtime.extras import extra
 
 with extra("sweep", "A sweep"):
-    from ..runs.config import Config
     from ..runs.parsing import refuse_changes
 
 from ..runs.folder import RunFolder
-from ..scoring.scores import read_scores
+from ..scoring.comparisons import compare
+from ..scoring.intervals import Interval
+from ..scoring.scores import Counts
 from ..storage.atomic import remove_leftovers
-from ..storage.json_files import parse_json, write_json
+from ..storage.json_files import write_json
 from ..storage.locks import is_locked, lock_folder
 from ..storage.paths import PathLike
 from .config import SweepConfig, SweepSetting, read_sweep
 from .jobs import Failure, JobCallback, launch
-from .selection import RULE, Row, average, read_row, select, selection_record
+from .selection import RULE, Row, Selection, average, read_counts, read_row, select, selection_record
 from .submission import JobOptions
+from .tasks import SPLITS, TaskStatus, TrainAndScore, caches_to_fill
 
 
 class SweepFolder:
@@ -54,60 +58,13 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class SweepResult:
+    config: SweepConfig
     folder: SweepFolder
     rows: list[Row]
-    """None if runs failed."""
+    """Empty if runs failed."""
+    selections: list[Selection]
+    """Empty if runs failed."""
     failures: list[Failure]
-
-
-@dataclass(frozen=True)
-class TrainAndScore:
-    """A task for `launch`: trains one run of a sweep, and scores it on the given splits."""
-
-    config: Config
-    path: Path
-    splits: tuple[str, ...]
-    profile: str
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    def __call__(self) -> None:
-        from ..decoding.evaluate import evaluate
-        from ..training.loop import train
-
-        folder, config = RunFolder(self.path), self.config
-        if not folder.is_finished:
-            train(config, folder.path)
-        for split in self.splits:
-            if not self._is_scored(split):
-                evaluate(
-                    folder.path,
-                    split,
-                    profile=self.profile,
-                    batch_duration=config.sampling.batch_duration,
-                    num_workers=config.data.num_workers,
-                    on_bad_audio=config.data.on_bad_audio,
-                )
-
-    def is_done(self) -> bool:
-        return RunFolder(self.path).is_finished and all(map(self._is_scored, self.splits))
-
-    def progress(self) -> tuple[float, str]:
-        from ..training.optimizer import num_steps
-
-        folder = RunFolder(self.path)
-        if folder.is_finished:
-            return 1.0, "scoring"
-        step, total = last_step(folder.log), num_steps(self.config)
-        return step / total, f"step {step:,} of {total:,}" if step else "starting"
-
-    def _is_scored(self, split: str) -> bool:
-        try:
-            return read_scores(RunFolder(self.path).scores(split)).profile == self.profile
-        except (OSError, ValueError):
-            return False
 
 
 def sweep(
@@ -116,7 +73,8 @@ def sweep(
     """Trains every setting with every seed, selects on dev, and scores the selected settings on test.
 
     Args:
-        out: folder of the sweep; an existing sweep in it is resumed.
+        out: folder of the sweep; an existing sweep in it is resumed, and extended if `config` has more seeds or
+            settings.
         callback: called with the state of the jobs, several times per second.
 
     Raises:
@@ -125,18 +83,20 @@ def sweep(
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped and written checkpoints.
     """
     options = options or JobOptions()
-    if config.run.training.precision == "bf16" and options.cluster == "local" and not options.local_gpus():
+    configs = [config.config(setting, 0) for setting in config.grid()]
+    has_bf16 = any(run.training.precision == "bf16" for run in configs)
+    if has_bf16 and options.cluster == "local" and not options.local_gpus():
         bfloat16.require_cpu()  # once, instead of in every run
     with lock_folder(out) as path:
         remove_leftovers(path)
         folder = SweepFolder(path)
         claim_folder(config, folder)
-        return _sweep(config, folder, options, callback)
+        return _Sweep(config, folder, options, callback).run()
 
 
 def claim_folder(config: SweepConfig, folder: SweepFolder) -> None:
-    """Writes sweep.yaml, or checks that it is the same. A sweep that has not started to train is replaced."""
-    for split in ("train", "dev", "test"):
+    """Writes sweep.yaml. Rejects changes of a sweep that has started to train, except more seeds and settings."""
+    for split in SPLITS:
         if not (config.run.dataset / f"{split}.jsonl").is_file():
             raise ValueError(
                 f"run.dataset: {config.run.dataset} has no {split}.jsonl. Create the dataset with `ctcdro prepare`."
@@ -144,56 +104,80 @@ def claim_folder(config: SweepConfig, folder: SweepFolder) -> None:
     if folder.config.exists():
         there = read_sweep(folder.config)
         if folder.has_begun:
-            refuse_changes(folder.path, there, config)
+            refuse_all_but_more(folder.path, there, config)
         elif there.to_yaml() != folder.config.read_text(encoding="utf-8"):
             raise ValueError(f"{folder.config} was not written by a sweep and would be replaced. Choose another --out.")
     config.write(folder.config)
 
 
-def _sweep(config: SweepConfig, folder: SweepFolder, options: JobOptions, callback: JobCallback) -> SweepResult:
-    def run_all(settings: Sequence[SweepSetting], tested: Sequence[SweepSetting]) -> list[Failure]:
-        tasks = [
-            TrainAndScore(
-                config.config(setting, seed),
-                folder.run(setting, seed).path,
-                ("dev", "test") if setting in tested else ("dev",),
-                config.scoring,
-            )
-            for setting in settings
-            for seed in config.seeds
-        ]
-        return launch(tasks, folder.logs, options, callback)
-
-    def read_rows(setting: SweepSetting, split: str) -> list[Row]:
-        return [read_row(folder.run(setting, seed), setting, seed, split) for seed in config.seeds]
-
-    settings = config.grid()
-    objectives = [setting.objective for setting in settings]
-    certain = [setting for setting in settings if objectives.count(setting.objective) == 1]
-    if failures := run_all(settings, tested=certain):
-        return SweepResult(folder, [], failures)
-    results = [average(setting, read_rows(setting, "dev")) for setting in settings]
-    selected = select(results)
-    record = {"rule": RULE, "split": "dev", "profile": config.scoring, "seeds": config.seeds}
-    write_json(folder.selected, {**record, "settings": selection_record(results, selected)})
-    chosen = [result.setting for result in selected]
-    if failures := run_all(chosen, tested=chosen):
-        return SweepResult(folder, [], failures)
-    rows = [row for setting in chosen for row in read_rows(setting, "test")]
-    write_json(folder.table, [row.to_record() for row in rows])
-    return SweepResult(folder, rows, [])
+def refuse_all_but_more(folder: Path, there: SweepConfig, here: SweepConfig) -> None:
+    """Rejects a configuration unless it is the one in the folder, with or without more seeds and settings."""
+    kept = here.grid()
+    removed = [setting.name for setting in there.grid() if setting not in kept]
+    if removed:
+        raise ValueError(
+            f"Cannot extend {folder}: settings were removed or changed ({', '.join(removed)}). Add them again, or "
+            "choose another --out."
+        )
+    seeds = there.seeds if set(there.seeds) <= set(here.seeds) else here.seeds
+    refuse_changes(folder, there, here.model_copy(update={"settings": there.settings, "seeds": seeds}))
 
 
-def last_step(log: Path, num_bytes: int = 8192) -> int:
-    """The step in the last complete line of a log; 0 if there is none. Reads only the end of the file."""
-    if not log.is_file():
-        return 0
-    with open(log, "rb") as file:
-        file.seek(max(0, log.stat().st_size - num_bytes))
-        lines = file.read().splitlines()
-    for line in reversed(lines):
-        try:
-            return int(parse_json(line.decode())["step"])
-        except (ValueError, KeyError, TypeError, OverflowError):
-            continue
-    return 0
+@dataclass(frozen=True)
+class _Sweep:
+    """The phases of a sweep."""
+
+    config: SweepConfig
+    folder: SweepFolder
+    options: JobOptions
+    callback: JobCallback
+
+    def run(self) -> SweepResult:
+        settings = self.config.grid()
+        training = self._tasks(settings, "dev")
+        waiting = [task.config for task in training if not task.is_done()]
+        caches = caches_to_fill(waiting, self.folder.logs)
+        failures = launch(caches, self.folder.logs, self.options, self.callback, "Filling the feature cache")
+        failures = failures or launch(training, self.folder.logs, self.options, self.callback, "Training")
+        if failures:
+            return SweepResult(self.config, self.folder, [], [], failures)
+        selections = self._select(settings)
+        selected = [selection.selected.setting for selection in selections]
+        tasks = self._tasks(selected, "test")
+        if failures := launch(tasks, self.folder.logs, self.options, self.callback, "Decoding test"):
+            return SweepResult(self.config, self.folder, [], [], failures)
+        rows = [row for setting in selected for row in self._read_rows(setting, "test")]
+        write_json(self.folder.table, [row.to_record() for row in rows])
+        return SweepResult(self.config, self.folder, rows, selections, [])
+
+    def _tasks(self, settings: Sequence[SweepSetting], split: str) -> list[TrainAndScore]:
+        """Tasks that train all runs that are not trained yet, and score them on a split."""
+        tasks = []
+        for setting in settings:
+            for seed in self.config.seeds:
+                path = self.folder.run(setting, seed).path
+                status = TaskStatus(self.folder.logs / path.name / "status.json")
+                config = self.config.config(setting, seed)
+                tasks.append(TrainAndScore(config, path, (split,), self.config.scoring, status))
+        return tasks
+
+    def _select(self, settings: Sequence[SweepSetting]) -> list[Selection]:
+        """Selects on dev, and writes selected.json."""
+        by_name = {setting.name: setting for setting in settings}
+
+        @cache
+        def counts(name: str) -> Counts:
+            runs = [self.folder.run(by_name[name], seed) for seed in self.config.seeds]
+            return read_counts(runs, "dev", self.config.scoring)
+
+        def differ(first: SweepSetting, second: SweepSetting) -> Interval:
+            return compare(counts(first.name), counts(second.name)).summary["worst_cer"]
+
+        results = [average(self._read_rows(setting, "dev")) for setting in settings]
+        selections = select(results, differ)
+        about = {"rule": RULE, "split": "dev", "profile": self.config.scoring, "seeds": self.config.seeds}
+        write_json(self.folder.selected, {**about, "settings": selection_record(results, selections)})
+        return selections
+
+    def _read_rows(self, setting: SweepSetting, split: str) -> list[Row]:
+        return [read_row(self.folder.run(setting, seed), setting, seed, split) for seed in self.config.seeds]

@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...objectives.methods import METHODS
+from ...runs.parsing import format_setting
 from ...scoring.comparisons import Difference, compare
 from ...scoring.intervals import Uncertainty
 from ...scoring.scores import Scores
 from ...scoring.seeds import TTest, paired_t_test, t_test_over_languages
 from ..paper_results import PaperResult, paper_results, paper_tables_of
 from ..read_runs import RunResult
-from ..study import MethodRuns, Study, format_setting
+from ..study import MethodRuns, Study
 from ..table import Cell, Column, Table, interval_cell, p_value_column, percent
 from .results import SUMMARY_COLUMNS, cer_column, short_name
 
 FIGURES = {"worst_cer": "worst CER", "mean_cer": "mean CER", "best_cer": "best CER", "mean_lid": "LID"}
 """Titles of the names in `Scores.summary`."""
 OVER_LANGUAGES = "over_languages"
+MIN_SEEDS = 3
+"""With two seeds, the interval of a t-test has one degree of freedom, and is 13 standard errors wide on each side."""
 
 
 @dataclass(frozen=True)
@@ -109,28 +112,32 @@ def seeds_table(comparisons: Sequence[SeedComparison]) -> Table:
         Column("baseline", lambda comparison: comparison.against.name),
         Column("measure", lambda comparison: FIGURES[comparison.figure]),
         Column("seeds", lambda comparison: Cell(len(comparison.seeds), note=_seeds_note(comparison)), decimals=0),
-        Column("difference", lambda comparison: interval_cell(comparison.test), signed=True),
-        Column("t", lambda comparison: comparison.test.t, decimals=2, signed=True),
-        p_value_column("p", lambda comparison: comparison.test.p_value),
+        Column("difference", _seed_difference, signed=True),
+        Column("t", lambda item: item.test.t if _has_interval(item) else None, decimals=2, signed=True),
+        p_value_column("p", lambda item: item.test.p_value if _has_interval(item) else None),
     ]
     caption = (
         "Difference between each method and the baseline over the seeds that both have, in percentage points, with "
         "95% intervals of the paired t-test, which include the variation between training runs."
     )
-    if any(len(comparison.seeds) == 2 for comparison in comparisons):
-        caption += (
-            " With two seeds, the t-test has one degree of freedom: intervals are very wide, and a p-value above 0.05 "
-            "is no evidence that methods are equal."
-        )
+    if not all(map(_has_interval, comparisons)):
+        caption += f" Fewer than {MIN_SEEDS} seeds give no useful interval."
     return Table.of("seeds", caption, columns, comparisons)
+
+
+def _has_interval(comparison: SeedComparison) -> bool:
+    return len(comparison.seeds) >= MIN_SEEDS
+
+
+def _seed_difference(comparison: SeedComparison) -> Cell:
+    if _has_interval(comparison):
+        return interval_cell(comparison.test)
+    return percent(comparison.test.value, note=f"{len(comparison.seeds)} seeds: no interval")
 
 
 def _seeds_note(comparison: SeedComparison) -> str:
     numbers = [len(comparison.method.runs), len(comparison.against.runs)]
-    notes = ["1 degree of freedom"] if len(comparison.seeds) == 2 else []
-    if set(numbers) != {len(comparison.seeds)}:
-        notes.append(f"of {numbers[0]} and {numbers[1]}")
-    return "; ".join(notes)
+    return "" if set(numbers) == {len(comparison.seeds)} else f"of {numbers[0]} and {numbers[1]}"
 
 
 def paper_tables(study: Study) -> list[Table]:

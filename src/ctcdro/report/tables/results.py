@@ -10,11 +10,12 @@ from dataclasses import replace
 from operator import itemgetter
 
 from ...objectives.methods import METHODS
+from ...runs.parsing import format_setting
 from ...scoring.intervals import Interval, Uncertainty
 from ...scoring.seeds import RunMean
 from ...speech.language_names import language_name
 from ..read_runs import RunResult
-from ..study import ConfusionMatrix, MethodRuns, Study, format_setting, slugs
+from ..study import ConfusionMatrix, MethodRuns, Study, slugs
 from ..table import Cell, Column, Table, interval_cell, percent
 
 Intervals = Mapping[str, Uncertainty[Interval]]
@@ -62,17 +63,17 @@ def results_table(study: Study) -> Table:
         Column("seeds", num_seeds, decimals=0),
         Column("model", lambda method: method.first.model_name),
         *map(setting_column, tuned),
+        *(
+            [Column("other differences from the baseline", study.changes)]
+            if any(map(study.changes, study.methods))
+            else []
+        ),
     ]
     table = Table.of("results", "", columns, study.methods, comparable=lambda method: method.first.test_data)
     caption = (
         "CER of the worst language (in parentheses), mean CER over languages, and language identification accuracy "
         f"(LID), in percent. {_measured_on(study)}{_if_marked(table, ' The best number of each column is bold.')}"
     )
-    if any(map(study.has_unequal_seeds, study.methods)):
-        caption += (
-            " Methods have different seeds (in parentheses), so their means are over different runs. The section "
-            "Significance compares methods over the seeds they share."
-        )
     return replace(table, caption=caption)
 
 
@@ -171,7 +172,8 @@ def confusion_table(confusion: ConfusionMatrix, name: str, title: str) -> Table:
 
 def _measured_on(study: Study) -> str:
     has_seeds = any(len(method.runs) > 1 for method in study.methods)
-    return f"Split: {study.runs[0].split}." + (" Mean ± standard deviation over seeds." if has_seeds else "")
+    text = f"Split: {study.runs[0].split}." + (" Mean ± standard deviation over seeds." if has_seeds else "")
+    return f"{text} {study.seeds_note}".strip()
 
 
 def _if_marked(table: Table, text: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...runs.parsing import format_setting
 from ...speech.language_names import language_name
 from ..read_runs import RunResult
-from ..study import Study, differing_settings, flat_config, format_setting
+from ..study import Study, differing_settings
 from ..table import Cell, Column, Table
 
 
@@ -29,7 +30,7 @@ def time_table(study: Study) -> Table:
 
 def differences_table(study: Study) -> Table:
     def setting_column(key: str) -> Column[RunResult]:
-        return Column(key, lambda run: format_setting(flat_config(run).get(key)))
+        return Column(key, lambda run: format_setting(run.config.effective_values().get(key)))
 
     different = differing_settings(study.runs)
     columns: list[Column[RunResult]] = [Column("run", study.label), *map(setting_column, different)]
@@ -38,7 +39,7 @@ def differences_table(study: Study) -> Table:
 
 
 def settings_table(study: Study) -> Table:
-    config, different = flat_config(study.runs[0]), differing_settings(study.runs)
+    config, different = study.runs[0].config.effective_values(), differing_settings(study.runs)
     columns: list[Column[str]] = [
         Column("setting", lambda key: key),
         Column("value", lambda key: format_setting(config[key])),
