@@ -171,7 +171,7 @@ def test_batches_are_the_papers(experiments):
                 assert (run.sampling.sampler, run.sampling.batch_size) == ("group-uniform", 4)
             else:
                 duration = BATCH_DURATIONS.get(run.dataset.name, 50.0)
-                assert run.sampling.sampler == "length-matched"
+                assert run.sampler == "length-matched"
                 assert run.sampling.batch_duration == (duration / 2 if name == "set5-half-duration" else duration)
             normalization = {"set1-normalize-frames": "frame", "set1-normalize-labels": "label"}.get(name, "none")
             assert run.objective.loss_normalization == normalization
@@ -258,7 +258,7 @@ def test_every_kind_of_run_takes_a_training_step(experiments, prepared, tmp_path
     for experiment in experiments.values():
         num_languages = len({lang for lang, _ in experiment.pairs})
         for run in experiment.runs:
-            kind = (run.sampling.sampler, run.objective.name, run.objective.loss_normalization, num_languages)
+            kind = (run.sampler, run.objective.name, run.objective.loss_normalization, num_languages)
             kinds.setdefault(kind, run)
     assert len(kinds) > 5
     for number, run in enumerate(kinds.values()):
@@ -270,7 +270,7 @@ def take_step(config, dataset, encoder, folder):
     values = config.model_dump(mode="json")
     values["dataset"], values["model"]["encoder"] = str(dataset), str(encoder)
     values["data"]["num_workers"] = 0
-    if config.sampling.sampler == "length-matched":
+    if config.sampler == "length-matched":
         values["sampling"]["batch_duration"] = 0.9
     values["optimizer"]["batches_per_step"] = len(languages)  # a batch of every language
     values["training"]["trackers"] = []
