@@ -31,7 +31,7 @@ def shares(batches):
 
 
 def with_rates(rates):
-    objective = ctcdro.error_weighted(NUM_GROUPS, signal="error_rate")
+    objective = ctcdro.error_weighted(NUM_GROUPS, power=1.0, signal="error_rate")
     objective.update_error_rates(rates)
     return objective
 
@@ -72,7 +72,7 @@ def test_a_group_is_passed_through_before_an_utterance_repeats():
 def test_exponent_and_weights_multiply():
     durations, _ = like_set_1(240, seed=1)
     groups = np.array([0, 0, 0, 1])[np.arange(240) % 4]  # three quarters of the audio
-    objective = ctcdro.error_weighted(2, signal="error_rate")
+    objective = ctcdro.error_weighted(2, power=1.0, signal="error_rate")
     objective.update_error_rates([0.2, 0.6])
     sampler = ctcdro.AdaptiveBatchSampler(durations, groups, objective, batch_duration=20.0, exponent=1.0)
     share = np.mean([groups[batch[0]] for batch in sampler])

@@ -31,7 +31,7 @@ class ErrorWeightedOptions(Shared, total=False):
 def error_weighted(
     num_groups: int,
     *,
-    power: float = 1.0,
+    power: float = 1.5,
     signal: ErrorSignal = "loss_per_character",
     **options: Unpack[ErrorWeightedOptions],
 ) -> Objective:
@@ -58,9 +58,9 @@ def error_weighted(
         >>> objective = error_weighted(num_groups=2, signal="error_rate")
         >>> objective.update_error_rates([0.6, 0.2])
         >>> objective.weights
-        tensor([0.7500, 0.2500])
+        tensor([0.8386, 0.1614])
         >>> objective(torch.tensor([10.0, 20.0]), torch.tensor([0, 1]))
-        tensor(25.)
+        tensor(23.2283)
     """
     power = not_negative("power", power)
     if signal == "loss_per_character":

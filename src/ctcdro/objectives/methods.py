@@ -98,7 +98,7 @@ SIGNAL = Setting(
 POWER = Setting(
     "power",
     float,
-    1.0,
+    1.5,
     "Exponent of the error rate in the group weights. Larger values move more weight to the worst groups. It does not "
     "have to be tuned.",
     at_least=0,

@@ -76,7 +76,7 @@ def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> 
     return exponential_rule(_log(weights), losses, **_checked(step_size=step_size)).exp()
 
 
-def proportional_weights(error_rates: Tensor, *, power: float = 1.0) -> Tensor:
+def proportional_weights(error_rates: Tensor, *, power: float = 1.5) -> Tensor:
     r"""Weights in proportion to a power of the error rate of each group (`error_weighted`).
 
     .. math:: q_g = \frac{e_g^p}{\sum_h e_h^p}, \qquad e_g \in [0.01, 1]
@@ -91,7 +91,7 @@ def proportional_weights(error_rates: Tensor, *, power: float = 1.0) -> Tensor:
         (G,) weights, on the simplex.
 
     Example:
-        >>> proportional_weights(torch.tensor([0.9, 0.3, 0.3]))
+        >>> proportional_weights(torch.tensor([0.9, 0.3, 0.3]), power=1.0)
         tensor([0.6000, 0.2000, 0.2000])
     """
     return proportional_rule(error_rates, **_checked(power=power)).exp()

@@ -63,7 +63,7 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
 
     Example:
         >>> import ctcdro
-        >>> objective = ctcdro.error_weighted(2, signal="error_rate")
+        >>> objective = ctcdro.error_weighted(2, power=1.0, signal="error_rate")
         >>> objective.update_error_rates([0.8, 0.2])
         >>> durations, groups = [5.0] * 80, [0, 1] * 40
         >>> sampler = AdaptiveBatchSampler(durations, groups, objective, batch_duration=10.0)
