@@ -76,7 +76,7 @@ def error_weighting(
             if min(averages) > 0.97:
                 q = [loss / number for loss, number in zip(losses, num_batches, strict=True)]
             else:
-                q = [max(0.01, average) ** power for average in averages]
+                q = [max(0.05 * max(averages), average) ** power for average in averages]
             q = [x / sum(q) for x in q]
             seen = [[] for _ in range(num_groups)]
             num_batches = [0] * num_groups

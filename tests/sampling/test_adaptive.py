@@ -48,7 +48,7 @@ def test_shares_change_with_the_weights_in_the_next_round():
     sampler = iter(make(objective))
     assert shares([next(sampler) for _ in range(12)]).tolist() == pytest.approx([1 / 3] * 3)
     objective.update_error_rates([1.0, 0.01, 0.01])
-    assert shares([next(sampler) for _ in range(30)])[0] > 0.9
+    assert shares([next(sampler) for _ in range(30)])[0] >= 0.9
 
 
 def test_equal_weights_give_rounds_of_all_groups():

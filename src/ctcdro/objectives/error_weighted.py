@@ -60,7 +60,7 @@ def error_weighted(
         >>> objective.weights
         tensor([0.8386, 0.1614])
         >>> objective(torch.tensor([10.0, 20.0]), torch.tensor([0, 1]))
-        tensor(23.2283)
+        tensor(23.2278)
     """
     power = not_negative("power", power)
     if signal == "loss_per_character":

@@ -25,8 +25,8 @@ from ..runtime.arguments import is_number
 # reaches it.
 BOUND = torch.finfo(torch.float32).max / 8
 
-# Lower error rates count as this one in `proportional_weights`, so that no group loses all its weight.
-MIN_ERROR_RATE = 0.01
+# Lowest error rate in `proportional_weights` relative to the highest, so that no group loses all its weight.
+MIN_RELATIVE_RATE = 0.05
 
 
 class Rule(Protocol):
@@ -79,12 +79,13 @@ def exponential_update(weights: Tensor, losses: Tensor, *, step_size: float) -> 
 def proportional_weights(error_rates: Tensor, *, power: float = 1.5) -> Tensor:
     r"""Weights in proportion to a power of the error rate of each group (`error_weighted`).
 
-    .. math:: q_g = \frac{e_g^p}{\sum_h e_h^p}, \qquad e_g \in [0.01, 1]
+    .. math:: q_g = \frac{e_g^p}{\sum_h e_h^p}
 
-    Equal error rates give equal weights, and no weight falls below :math:`0.01^p / |G|`. There is no step size.
+    Error rates above 1 count as 1, and those below a twentieth of the highest count as a twentieth of it. With a power
+    of 1.5, the smallest weight is therefore at least 1% of the largest. There is no step size.
 
     Args:
-        error_rates: (G,) one per group, as fractions. They are clamped to the range from 0.01 to 1.
+        error_rates: (G,) one per group, as fractions.
         power: 0 for equal weights; larger values move more weight to the worst groups.
 
     Returns:
@@ -111,7 +112,9 @@ def exponential_rule(log_weights: Tensor, signal: Tensor, *, step_size: float) -
 
 def proportional_rule(error_rates: Tensor, *, power: float) -> Tensor:
     """`proportional_weights` in log space."""
-    return _normalize(power * error_rates.clamp(MIN_ERROR_RATE, 1.0).log())
+    rates = error_rates.clamp(max=1.0)
+    floor = MIN_RELATIVE_RATE * rates.max().clamp(min=torch.finfo(torch.float32).tiny)
+    return _normalize(power * rates.maximum(floor).log())
 
 
 def not_negative(name: str, value: float) -> float:
