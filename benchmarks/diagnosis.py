@@ -29,8 +29,8 @@ from ctcdro.scoring.formatting import format_percent
 from ctcdro.scoring.verdicts import VERDICTS
 from ctcdro.speech.language_names import language_name
 from ctcdro.storage.json_files import read_log
-from ctcdro.training.final_diagnosis import sample_indices
 from ctcdro.training.loop import train
+from ctcdro.training.training_sample import sample_indices
 
 Change = Callable[[list[Utterance]], list[Utterance]]
 

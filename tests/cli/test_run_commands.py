@@ -39,7 +39,7 @@ def test_train_prints_a_line_per_validation_and_the_model(trained):
 
 def test_train_prints_the_diagnosis_next_to_the_validations(trained):
     lines = trained.done.stderr.splitlines()
-    assert any(line.startswith("language") and line.endswith("verdict") for line in lines)
+    assert any(line.startswith("language") and line.rstrip().endswith("verdict") for line in lines)
     assert any(line.startswith("Worst language: ") for line in lines)
     assert "Not learned yet (" in trained.done.stderr
 
