@@ -1,14 +1,14 @@
 """Are the verdicts of the diagnosis right? .venv/bin/python benchmarks/diagnosis.py DATASET --out DIR
 
-Trains `mel-small` on DATASET in four situations, of which the right verdict is known, and prints the verdicts. Ten
-minutes on two CPU cores. Run it again to resume.
+Trains `mel-small` on DATASET in four situations, of which the right verdict is known, and prints the verdicts. Run it
+again to resume.
 
     normal       the data as they are
     few data     a language has a tenth of its training utterances
     shuffled     a fifth of the transcripts of a language belong to other utterances of it
     short        60 batches instead of 1,500
 
-Shuffled transcripts that the diagnosis lists as suspicious are counted as found, other utterances as false alarms.
+Other utterances that are listed as suspicious are false alarms.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ctcdro.scoring.formatting import format_percent
 from ctcdro.scoring.verdicts import VERDICTS
 from ctcdro.speech.language_names import language_name
 from ctcdro.storage.json_files import read_log
-from ctcdro.training.final_diagnosis import sample_indices
 from ctcdro.training.loop import train
+from ctcdro.training.training_sample import sample_indices
 
 Change = Callable[[list[Utterance]], list[Utterance]]
 
@@ -84,20 +84,19 @@ def make_config(dataset: Path, num_batches: int) -> Config:
     )
 
 
-def count_found(dataset: Path, variant: Path, run: RunFolder, language: str) -> str:
-    """The shuffled transcripts in the sample that are listed as suspicious, and other utterances that are."""
+def count_found(dataset: Path, variant: Path, run: RunFolder, language: str) -> tuple[str, str]:
+    """The shuffled transcripts in the sample that are listed as suspicious, and the number of false alarms."""
     true_texts = {one.id: one.text for one in Manifest.read(dataset / "train.jsonl")}
     train_data, dev = (Manifest.read(variant / f"{split}.jsonl") for split in ("train", "dev"))
     sample = train_data.select(sample_indices(train_data, dev))
     wrong = {one.id for one in sample if one.lang == language and one.text != true_texts[one.id]}
     listed = {record["id"] for record in read_log(run.suspicious) if record["lang"] == language}
-    if not wrong:
-        return f"{len(listed)} false alarms"
-    return f"{len(listed & wrong)} of {len(wrong)} found, {len(listed - wrong)} false alarms"
+    return f"{len(listed & wrong)} of {len(wrong)}" if wrong else "", f"{len(listed - wrong)}"
 
 
 def main(dataset: Path, out: Path) -> dict[str, ResultTable]:
-    table = ResultTable("situation", "language", "training CER", "dev CER", "suspicious transcripts", "verdict")
+    columns = ["situation", "language", "training CER", "dev CER", "shuffled texts found", "false alarms", "verdict"]
+    table = ResultTable(*columns)
     for name, (language, change) in SITUATIONS.items():
         variant, run = (out / kind / name.replace(" ", "-") for kind in ("data", "runs"))
         if not RunFolder(run).is_finished:
@@ -112,7 +111,7 @@ def main(dataset: Path, out: Path) -> dict[str, ResultTable]:
                 language_name(one, with_code=False),
                 f"{format_percent(own.train_cer)}%",
                 f"{format_percent(own.dev_cer)}%",
-                count_found(dataset, variant, RunFolder(run), one),
+                *count_found(dataset, variant, RunFolder(run), one),
                 ", ".join(VERDICTS[verdict].title for verdict in own.verdicts),
             )
     return {"diagnosis": table}

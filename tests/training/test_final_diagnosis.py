@@ -15,9 +15,9 @@ from ctcdro.scoring.diagnosis import read_diagnosis
 from ctcdro.speech.manifest import Manifest
 from ctcdro.storage.json_files import read_log
 from ctcdro.training import loop
-from ctcdro.training.final_diagnosis import sample_training_data
 from ctcdro.training.loop import train
 from ctcdro.training.setup import set_up_run
+from ctcdro.training.training_sample import sample_training_data
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

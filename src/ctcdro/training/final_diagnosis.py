@@ -8,16 +8,12 @@ runs can be compared. A run that is killed and resumed writes the same files.
 from __future__ import annotations
 
 import math
-import statistics
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..models.saving import WEIGHTS
-from ..prepare.statistics import Statistics, statistics_by_language
+from ..prepare.statistics import Statistics
 from ..scoring.diagnosis import MAX_LISTED, Diagnosis, LanguageDiagnosis
 from ..scoring.scores import count
 from ..scoring.verdicts import TrainingUtterance, find_suspicious, judge, training_cer
@@ -26,49 +22,10 @@ from ..storage.json_files import json_line, read_log, write_json
 from ..storage.tensors import load_tensors
 
 if TYPE_CHECKING:
-    from ..speech.dataset import SpeechDataset
-    from ..speech.manifest import Groups, Manifest
     from .run import Run
 
 LAST_STEPS = 0.1
 """Share of the steps, at the end, over which the training loss is averaged."""
-
-
-@dataclass(frozen=True)
-class TrainingSample:
-    """A sample of the training data, and statistics of all of it."""
-
-    manifest: Manifest
-    dataset: SpeechDataset
-    statistics: dict[str, Statistics]
-    """By language."""
-    languages: dict[str, str]
-    """The language of each group; empty if a group has several."""
-
-
-def sample_indices(train: Manifest, dev: Manifest) -> list[int]:
-    """Draws as many training utterances per language as dev has: the same for every run on these data."""
-    indices: dict[str, list[int]] = {}
-    for index, utterance in enumerate(train):
-        indices.setdefault(utterance.lang, []).append(index)
-    num_dev = Counter(utterance.lang for utterance in dev)
-    typical = math.ceil(statistics.median(num_dev.values()))  # for languages without development data
-    chosen: list[int] = []
-    for language, own in indices.items():
-        rng = np.random.default_rng(list(language.encode()))
-        chosen += rng.choice(own, min(len(own), num_dev[language] or typical), replace=False).tolist()
-    return sorted(chosen)
-
-
-def sample_training_data(
-    train: Manifest, dev: Manifest, groups: Groups, make_dataset: Callable[..., SpeechDataset]
-) -> TrainingSample:
-    manifest = train.select(sample_indices(train, dev))
-    # A file that cannot be read, and that training never used, must not prevent the end of the run.
-    dataset = make_dataset(manifest, on_bad_audio="skip")
-    pairs = {(groups.names[number], one.lang) for number, one in zip(groups.numbers, train, strict=True)}
-    languages = dict(pairs) if len(pairs) == len(groups.names) else {}
-    return TrainingSample(manifest, dataset, statistics_by_language(train), languages)
 
 
 def diagnose(run: Run) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..speech.vocabulary import Vocabulary
     from .dev_halves import DevHalves
     from .endless_loader import BatchStream
-    from .final_diagnosis import TrainingSample
+    from .training_sample import TrainingSample
     from .weight_average import WeightAverage
 
 

@@ -38,9 +38,9 @@ with extra("train", "Training"):
     from .checkpoints import frozen_parameters
     from .dev_halves import split_dev
     from .endless_loader import BatchStream
-    from .final_diagnosis import sample_training_data
     from .optimizer import build_optimizer, build_schedule, num_steps
     from .run import Run
+    from .training_sample import sample_training_data
     from .weight_average import WeightAverage
 
 
