@@ -12,6 +12,7 @@ __all__ = [
     "GroupUniformBatchSampler",
     "LengthMatchedBatchSampler",
     "Manifest",
+    "ObjectiveCTCLoss",
     "SimilarLengthBatchSampler",
     "Utterance",
     "ctc_dro",
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .objectives.erm import erm
     from .objectives.error_weighted import error_weighted
     from .objectives.group_dro import group_dro
-    from .objectives.loss import CTCDROLoss
+    from .objectives.loss import CTCDROLoss, ObjectiveCTCLoss
     from .objectives.weights import exponential_update, proportional_weights, smoothed_update
     from .sampling.adaptive import AdaptiveBatchSampler
     from .sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
@@ -47,7 +48,7 @@ __getattr__, __dir__ = lazy_names(
         "objectives.erm": ["erm"],
         "objectives.error_weighted": ["error_weighted"],
         "objectives.group_dro": ["group_dro"],
-        "objectives.loss": ["CTCDROLoss"],
+        "objectives.loss": ["CTCDROLoss", "ObjectiveCTCLoss"],
         "objectives.weights": ["exponential_update", "proportional_weights", "smoothed_update"],
         "sampling.adaptive": ["AdaptiveBatchSampler"],
         "sampling.samplers": ["GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"],

@@ -362,6 +362,89 @@ def test_a_new_model_begins_with_new_weights(tmp_path):
     assert torch.equal(torch.stack(trainer.weights[:6]), torch.stack(trainer.weights[6:]))
 
 
+# ---- error-weighted training
+
+
+def adaptive_trainer(folder, signal="loss_per_character", **options):
+    criterion = toy.make_error_weighted(signal=signal)
+    trainer = {"objective": criterion} | ({"compute_metrics": ErrorRates(decode)} if signal == "error_rate" else {})
+    return make_trainer(folder, sampler=toy.Toy().adaptive_sampler(criterion), trainer=trainer, **options)
+
+
+def test_adaptive_batches_and_error_weights_are_those_of_the_plain_loop(tmp_path):
+    trainer = adaptive_trainer(tmp_path)
+    trainer.train()
+    batches, weights = toy.adaptive_loop(toy.make_error_weighted())
+    assert trainer.batches == batches
+    torch.testing.assert_close(torch.stack(trainer.weights), weights, rtol=1e-5, atol=1e-7)
+    toy.assert_shares_follow_weights(batches, weights)
+
+
+def test_error_weights_follow_the_evaluations_of_the_plain_loop(tmp_path):
+    dev = toy.Toy(num_utterances=31, seed=1)
+    options = {"eval_dataset": Items(dev), "eval_strategy": "epoch", "num_train_epochs": 4}
+    trainer = adaptive_trainer(tmp_path, "error_rate", **options)
+    trainer.train()
+    criterion = toy.make_error_weighted(signal="error_rate")
+
+    def update(model):
+        criterion.objective.update_error_rates(rates_by_hand(type("", (), {"layers": model}), dev))
+
+    batches, weights = toy.adaptive_loop(criterion, num_epochs=4, after_epoch=update)
+    assert trainer.batches == batches
+    torch.testing.assert_close(torch.stack(trainer.weights), weights, rtol=1e-5, atol=1e-7)
+    toy.assert_shares_follow_weights(batches, weights)
+    before = trainer.objective.weights.clone()
+    trainer.evaluate(Items(toy.Toy(num_utterances=9, seed=2)))  # not during training
+    assert torch.equal(trainer.objective.weights, before)
+
+
+@pytest.mark.parametrize(
+    ("at", "options"),
+    [
+        (10, {}),
+        (10, {"dataloader_num_workers": 2}),
+        (7, {"gradient_accumulation_steps": 2}),
+        (len(toy.Toy().sampler()) + 4, {"dataloader_num_workers": 2}),
+        (70, {"signal": "error_rate", "eval_strategy": "steps", "eval_steps": 33, "num_train_epochs": 3}),
+    ],
+)
+def test_adaptive_batches_resume_exactly_in_the_middle_of_a_round(tmp_path, at, options):
+    options |= {"save_strategy": "steps", "save_steps": at, "dropout": 0.2}
+    options |= {"eval_dataset": Items(toy.Toy(num_utterances=9, seed=1))}
+    whole = adaptive_trainer(tmp_path, **options)
+    whole.train()
+    rest = adaptive_trainer(tmp_path, **options)
+    rest.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{at}"))
+    num_done = at * options.get("gradient_accumulation_steps", 1)
+    assert rest.batches == whole.batches[num_done:]
+    assert torch.equal(torch.stack(rest.weights), torch.stack(whole.weights[num_done:]))
+    assert torch.equal(parameters(rest.model), parameters(whole.model))
+
+
+def test_error_rates_that_would_never_arrive_are_rejected(tmp_path):
+    evaluated = {"eval_dataset": Items(toy.Toy(9)), "eval_strategy": "epoch"}
+    for options, missing in [
+        ({}, "`eval_strategy` steps or epoch; one `eval_dataset`, not several. Add"),
+        (evaluated | {"eval_dataset": {"a": Items(toy.Toy(9))}}, "one `eval_dataset`"),
+        (evaluated | {"save_strategy": "steps"}, "the same `save_strategy`"),
+    ]:
+        with pytest.raises(ValueError, match=f"weights follow evaluations, which require {missing}"):
+            adaptive_trainer(tmp_path, "error_rate", **options)
+    objective = ctcdro.error_weighted(3, signal="error_rate")
+    with pytest.raises(ValueError, match=r"require `compute_metrics=ErrorRates\(…\)`; an objective with `group_names`"):
+        make_trainer(tmp_path, trainer={"objective": objective}, **evaluated)
+    evaluated |= {"eval_dataset": Items(toy.Toy(num_utterances=1, seed=1))}
+    with pytest.raises(ValueError, match="error rate of every group by name; plain, noisy missing"):
+        adaptive_trainer(tmp_path, "error_rate", **evaluated).train()
+
+
+def test_an_adaptive_sampler_with_another_objective_is_rejected(tmp_path):
+    sampler = toy.Toy().adaptive_sampler(toy.make_error_weighted())
+    with pytest.raises(ValueError, match="created with another objective"):
+        make_trainer(tmp_path, sampler=sampler, trainer={"objective": toy.make_error_weighted()})
+
+
 # ---- evaluation
 
 

@@ -60,6 +60,7 @@ def make_recognizer(
     package=lightning,
     *,
     draws: bool = True,
+    criterion: ctcdro.ObjectiveCTCLoss | None = None,
     asks_for_steps: bool = False,
     fails_at: int | None = None,
     breaks_at: int | None = None,
@@ -70,7 +71,7 @@ def make_recognizer(
         def __init__(self) -> None:
             super().__init__()
             self.model = toy.make_random_model() if draws else toy.make_model()
-            self.criterion = toy.make_criterion()
+            self.criterion = criterion or toy.make_criterion()
             self.batches: list[list[int]] = []
             self.weights: list[torch.Tensor] = []
             self.weights_in_validation: list[torch.Tensor] = []
@@ -90,6 +91,11 @@ def make_recognizer(
             self.log("loss", toy.batch_loss(self.model, self.criterion, batch[1]), batch_size=1, sync_dist=True)
             self.weights_in_validation.append(self.criterion.weights.clone())
             torch.rand(())  # as layer drop of wav2vec 2.0 does, in evaluation too
+
+        def on_validation_epoch_end(self):
+            if self.criterion.objective.needs_error_rates and not self.trainer.sanity_checking:
+                rates = toy.error_rates(self.model, toy.Toy(31, seed=1))
+                self.criterion.objective.update_error_rates({name: torch.tensor(rates[name]) for name in rates})
 
         def configure_optimizers(self):
             if asks_for_steps:  # which sets up the loader before Lightning has loaded its state
@@ -223,6 +229,57 @@ def test_a_checkpoint_of_the_end_of_an_epoch_continues_exactly(tmp_path, whole):
     Run(callbacks=[checkpoints_of(tmp_path, every_n_epochs=1)], num_workers=2)
     resumed = Run(ckpt_path=tmp_path / f"step={BATCHES_AN_EPOCH}.ckpt", num_workers=2)
     assert_continues(resumed, whole, BATCHES_AN_EPOCH)
+
+
+def adaptive_run(signal: str = "loss_per_character", draws: bool = True, **options) -> Run:
+    criterion = toy.make_error_weighted(signal=signal)
+    recognizer = make_recognizer(draws=draws, criterion=criterion)
+    return Run(recognizer, sampler=toy.Toy().adaptive_sampler(criterion), **options)
+
+
+def test_adaptive_batches_and_error_weights_are_those_of_the_plain_loop():
+    run = adaptive_run(draws=False)
+    batches, weights = toy.adaptive_loop(toy.make_error_weighted())
+    assert run.recognizer.batches == batches
+    torch.testing.assert_close(torch.stack(run.recognizer.weights), weights)
+    toy.assert_shares_follow_weights(batches, weights)
+
+
+def test_error_weights_follow_validations_but_not_the_sanity_check():
+    run = adaptive_run("error_rate", draws=False, development=development_data(), max_epochs=4)
+    criterion = toy.make_error_weighted(signal="error_rate")
+
+    def update(model):
+        criterion.objective.update_error_rates(toy.error_rates(model, toy.Toy(31, seed=1)))
+
+    batches, weights = toy.adaptive_loop(criterion, num_epochs=4, after_epoch=update)
+    assert run.recognizer.batches == batches
+    torch.testing.assert_close(torch.stack(run.recognizer.weights), weights)
+    toy.assert_shares_follow_weights(batches, weights)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("num_done", [10, BATCHES_AN_EPOCH + 7])
+def test_adaptive_batches_continue_exactly_in_the_middle_of_a_round(tmp_path, num_done, num_workers):
+    options = {"num_workers": num_workers}
+    whole = adaptive_run(callbacks=[checkpoints_of(tmp_path, every_n_train_steps=num_done)], **options)
+    resumed = adaptive_run(ckpt_path=tmp_path / f"step={num_done}.ckpt", weights_only=True, **options)
+    assert_continues(resumed, whole, num_done)
+
+
+def test_error_rates_of_validations_are_in_checkpoints(tmp_path):
+    num_done = 2 * BATCHES_AN_EPOCH + 10
+    options = {"development": development_data(), "max_epochs": 3}
+    whole = adaptive_run("error_rate", callbacks=[checkpoints_of(tmp_path, every_n_train_steps=num_done)], **options)
+    assert whole.recognizer.weights[num_done].unique().numel() > 1
+    resumed = adaptive_run("error_rate", ckpt_path=tmp_path / f"step={num_done}.ckpt", **options)
+    assert_continues(resumed, whole, num_done)
+
+
+def test_an_adaptive_sampler_with_another_objective_is_refused():
+    sampler = toy.Toy().adaptive_sampler(toy.make_error_weighted())
+    with pytest.raises(ValueError, match="created with another objective"):
+        Run(make_recognizer(criterion=toy.make_error_weighted()), sampler=sampler)
 
 
 class Data(lightning.LightningDataModule):

@@ -69,6 +69,7 @@ class Recognizer(sb.Brain):
     """Notes the batches that come and the weights after each; is killed at the first checkpoint within an epoch."""
 
     breaks_at: int | None = None
+    last_stage = sb.Stage.TRAIN  # of an epoch
 
     def compute_forward(self, batch, stage):
         frames, frame_lens = batch.to(self.device).frames
@@ -96,6 +97,9 @@ class Recognizer(sb.Brain):
         if stage == sb.Stage.TRAIN:
             self.train_stats = {"loss": stage_loss, **self.hparams.ctc.stats()}
             self.hparams.train_logger.log_stats({"epoch": epoch}, self.train_stats)
+        if self.hparams.ctc.objective.needs_error_rates and stage == sb.Stage.VALID:
+            self.hparams.ctc.objective.update_error_rates(toy.error_rates(self.modules.model, toy.Toy(31, seed=1)))
+        if stage == self.last_stage:
             self.checkpointer.save_and_keep_only()
 
 
@@ -138,6 +142,7 @@ def run(
     brain.loaded, brain.breaks_at = loaded, breaks_at
     options = {"batch_duration": toy.BATCH_DURATION, "num_workers": num_workers, **options}
     loader = train_loader(brain, dataset, loss, "lang", **options)
+    brain.last_stage = sb.Stage.VALID if valid else sb.Stage.TRAIN
     valid_data = make_dataset(toy.Toy(30, seed=1), folder / "valid.txt") if valid else None
     if valid:
         valid_data.data["utterance-0"]["lang"] = "a language that is not in training"
@@ -213,6 +218,51 @@ def test_run_stopped_between_epochs_resumes_exactly(tmp_path, whole):
     second = run(tmp_path, epochs=EpochCounter(2))
     assert first.batches + second.batches == whole.batches
     torch.testing.assert_close(parameters(second), parameters(whole), rtol=0, atol=0)
+
+
+def error_weighted(**options) -> ctcdro.Objective:
+    return toy.make_error_weighted(**options).objective
+
+
+def test_adaptive_batches_and_error_weights_are_those_of_the_plain_loop(tmp_path):
+    brain = run(tmp_path, objective=error_weighted(), draws=False)
+    batches, weights = toy.adaptive_loop(toy.make_error_weighted(), NUM_EPOCHS, first_epoch=1)
+    assert brain.batches == batches
+    torch.testing.assert_close(torch.stack(brain.weights), weights)
+    toy.assert_shares_follow_weights(batches, weights)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_adaptive_batches_resume_exactly_in_the_middle_of_a_round(tmp_path, num_workers):
+    whole = run(tmp_path / "whole", objective=error_weighted(), num_workers=num_workers)
+    batches = []
+    for stop_after in (7, 10, None):  # resumes from a resumed run
+        brain = run(tmp_path / "rest", stop_after=stop_after, objective=error_weighted(), num_workers=num_workers)
+        batches += brain.batches
+    assert batches == whole.batches
+    torch.testing.assert_close(brain.weights[-1], whole.weights[-1], rtol=0, atol=0)
+    torch.testing.assert_close(parameters(brain), parameters(whole), rtol=0, atol=0)
+
+
+def test_error_weights_follow_validations_and_resume_exactly(tmp_path):
+    def train(folder: str, num_epochs: int, stop_after: int | None = None) -> Recognizer:
+        objective = error_weighted(signal="error_rate")
+        options = {"valid": True, "draws": False, "stop_after": stop_after}
+        return run(tmp_path / folder, epochs=EpochCounter(num_epochs), objective=objective, **options)
+
+    criterion = toy.make_error_weighted(signal="error_rate")
+
+    def update(model: torch.nn.Module) -> None:
+        criterion.objective.update_error_rates(toy.error_rates(model, toy.Toy(31, seed=1)))
+
+    expected, weights = toy.adaptive_loop(criterion, num_epochs=4, first_epoch=1, after_epoch=update)
+    whole = train("whole", 4)
+    assert whole.batches == expected
+    torch.testing.assert_close(torch.stack(whole.weights), weights)
+    toy.assert_shares_follow_weights(expected, weights)
+    parts = [train("parts", 3), train("parts", 4, stop_after=10), train("parts", 4)]
+    assert [batch for part in parts for batch in part.batches] == whole.batches
+    torch.testing.assert_close(parameters(parts[-1]), parameters(whole), rtol=0, atol=0)
 
 
 @register_checkpoint_hooks

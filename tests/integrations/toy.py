@@ -6,6 +6,7 @@ An utterance is a row of symbols, each spoken for a few frames. The languages di
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +72,9 @@ class Toy(Dataset):
     def sampler(self, **options) -> ctcdro.LengthMatchedBatchSampler:
         return ctcdro.LengthMatchedBatchSampler(self.durations, self.groups, BATCH_DURATION, **options)
 
+    def adaptive_sampler(self, criterion: ctcdro.ObjectiveCTCLoss, **options) -> ctcdro.AdaptiveBatchSampler:
+        return ctcdro.AdaptiveBatchSampler(self.durations, self.groups, criterion.objective, BATCH_DURATION, **options)
+
 
 @dataclass
 class Batch:
@@ -124,7 +128,11 @@ def make_criterion(**options) -> ctcdro.CTCDROLoss:
     return ctcdro.CTCDROLoss(len(LANGUAGES), STEP_SIZE, SMOOTHING, group_names=LANGUAGES, **options)
 
 
-def batch_loss(model: nn.Module, criterion: ctcdro.CTCDROLoss, batch: Batch) -> Tensor:
+def make_error_weighted(**options) -> ctcdro.ObjectiveCTCLoss:
+    return ctcdro.ObjectiveCTCLoss(ctcdro.error_weighted(len(LANGUAGES), group_names=LANGUAGES, **options))
+
+
+def batch_loss(model: nn.Module, criterion: ctcdro.ObjectiveCTCLoss, batch: Batch) -> Tensor:
     log_probs = model(batch.frames).log_softmax(-1).transpose(0, 1)
     return criterion(log_probs, batch.labels, batch.num_frames, batch.num_labels, batch.groups)
 
@@ -144,6 +152,50 @@ def plain_loop(num_epochs: int = 2, criterion: ctcdro.CTCDROLoss | None = None, 
             optimizer.step()
             weights.append(criterion.weights.clone())
     return torch.stack(weights)
+
+
+def adaptive_loop(
+    criterion: ctcdro.ObjectiveCTCLoss,
+    num_epochs: int = 2,
+    first_epoch: int = 0,
+    after_epoch: Callable[[nn.Module], None] = lambda model: None,
+) -> tuple[list[list[int]], Tensor]:
+    """The batches of the plain loop with an adaptive sampler, and (batches, G) the weights after each batch."""
+    corpus, model = Toy(), make_model()
+    sampler = corpus.adaptive_sampler(criterion)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    batches, weights = [], []
+    for epoch in range(first_epoch, first_epoch + num_epochs):
+        sampler.set_epoch(epoch)
+        for numbers in sampler:
+            optimizer.zero_grad()
+            batch_loss(model, criterion, collate([corpus[number] for number in numbers])).backward()
+            optimizer.step()
+            batches.append(numbers)
+            weights.append(criterion.weights.clone())
+        after_epoch(model)
+    return batches, torch.stack(weights)
+
+
+def assert_shares_follow_weights(batches: list[list[int]], weights: Tensor) -> None:
+    assert np.ptp(weights[-1].numpy()) > 0.02
+    groups = Toy().groups
+    shares = np.bincount([groups[batch[0]] for batch in batches]) / len(batches)
+    before = torch.cat([torch.full((1, len(LANGUAGES)), 1 / len(LANGUAGES)), weights[:-1]])
+    np.testing.assert_allclose(shares, before.mean(0), atol=4 / len(batches))
+    assert np.ptp(shares) > 0.01
+
+
+def error_rates(model: nn.Module, corpus: Toy) -> dict[str, float]:
+    """The share of symbols of each language that are decoded wrongly: rough, but it depends on the model."""
+    errors, totals = dict.fromkeys(LANGUAGES, 0), dict.fromkeys(LANGUAGES, 0)
+    with torch.no_grad():
+        for spoken in corpus:
+            decoded = torch.unique_consecutive(model(spoken.frames).argmax(-1))
+            num_right = len(set(decoded.tolist()) & set(spoken.labels.tolist()))
+            errors[LANGUAGES[spoken.group]] += len(set(spoken.labels.tolist())) - num_right
+            totals[LANGUAGES[spoken.group]] += len(set(spoken.labels.tolist()))
+    return {name: errors[name] / totals[name] for name in LANGUAGES}
 
 
 def loop_of_two(num_epochs: int = 2, first_epoch: int = 0, **options) -> Tensor:

@@ -24,7 +24,7 @@ from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..runtime.ranks import gather
 from ..sampling.base import PlannedBatchSampler
-from .checks import check_ranks, warn_of_clipping
+from .checks import check_objective, check_ranks, warn_of_clipping
 from .random_state import generator_state, restore_generators, seed_workers, set_generator_state
 
 try:
@@ -94,7 +94,8 @@ class ResumableLoader:
 class CTCDROCallback(Callback):
     """Logs `weight/<group>`, resumes loaders and random generators, and checks the settings of the trainer.
 
-    With several objectives in a module, weights are logged as `weight/<attribute>/<group>`.
+    With several objectives in a module, weights are logged as `weight/<attribute>/<group>`. An objective that needs
+    error rates gets them from `on_validation_epoch_end` of the module.
     """
 
     def __init__(self) -> None:
@@ -112,11 +113,13 @@ class CTCDROCallback(Callback):
             )
         is_only = len(objectives) == 1
         self._objectives = {"" if is_only else f"{path}/": objective for path, objective in objectives.items()}
-        num_groups = max(objective.num_groups for objective in objectives.values())
-        warn_of_clipping(trainer, num_groups, limit="gradient_clip_val", batches_per_step="accumulate_grad_batches")
+        largest = max(objectives.values(), key=lambda objective: objective.num_groups)
+        warn_of_clipping(trainer, largest, limit="gradient_clip_val", batches_per_step="accumulate_grad_batches")
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._loaders = _resumable_loaders(trainer)
+        for loader in self._loaders:
+            check_objective(loader.sampler, self._objectives.values())
         # Lightning also loads the states of loaders, but not after `trainer.estimated_stepping_batches` was called.
         if self._to_load:
             for loader, state in zip(self._loaders, self._to_load["loaders"], strict=True):

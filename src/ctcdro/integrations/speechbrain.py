@@ -15,15 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from ..objectives.ctc import Normalization, ctc_losses
+from ..objectives.ctc import Normalization
+from ..objectives.loss import ObjectiveCTCLoss
 from ..objectives.objective import Objective
 from ..runtime.extras import extra
 from ..runtime.ranks import gather
+from ..sampling.adaptive import make_sampler
 from ..sampling.batch_arrays import Seconds
-from ..sampling.samplers import LengthMatchedBatchSampler
 from .checks import warn_of_clipping
 from .random_state import generator_state, restore_generators, seed_workers
 
@@ -41,7 +41,7 @@ def group_names(dataset: DynamicItemDataset, group_key: str) -> list[str]:
     return sorted(set(_column(dataset, "group_key", group_key)))
 
 
-class RobustCTCLoss(torch.nn.Module):
+class RobustCTCLoss(ObjectiveCTCLoss):
     """The CTC losses of a batch, weighted by an objective.
 
     The arguments are those of `speechbrain.nnet.losses.ctc_loss`, plus the group of each utterance and the stage. In
@@ -50,7 +50,7 @@ class RobustCTCLoss(torch.nn.Module):
 
     Args:
         objective: `ctcdro.ctc_dro(…)` or another objective with `group_names`.
-        normalization, num_language_tokens: as for `ctcdro.CTCDROLoss`.
+        normalization, num_language_tokens: as for `ctcdro.ObjectiveCTCLoss`.
     """
 
     def __init__(
@@ -60,13 +60,9 @@ class RobustCTCLoss(torch.nn.Module):
         normalization: Normalization = "none",
         num_language_tokens: int = 0,
     ) -> None:
-        super().__init__()
         if objective.group_names is None:
             raise ValueError("`objective` must have group names: create it with `group_names=…`.")
-        self.objective = objective
-        self.blank_index = blank_index
-        self.normalization: Normalization = normalization
-        self.num_language_tokens = num_language_tokens
+        super().__init__(objective, blank_index, normalization, num_language_tokens)
 
     def stats(self) -> dict[str, float]:
         """Weights by name and the number of skipped utterances, for the statistics of a `TrainLogger`."""
@@ -74,7 +70,7 @@ class RobustCTCLoss(torch.nn.Module):
         num_skipped = int(self.objective.num_skipped.sum())
         return {**{f"weight/{name}": weight for name, weight in weights}, "num_skipped": num_skipped}
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         log_probs: Tensor,
         targets: Tensor,
@@ -94,11 +90,9 @@ class RobustCTCLoss(torch.nn.Module):
         """
         num_labels = (target_lens * targets.shape[1]).round().int()
         num_frames = (input_lens * log_probs.shape[1]).round().int()
-        log_probs = log_probs.transpose(0, 1)
-        losses = ctc_losses(log_probs, targets, num_frames, num_labels, self.blank_index, self.normalization)
         # Set here, because a brain does not change the mode of modules in its hparams.
         self.objective.train(stage == Stage.TRAIN)
-        return self.objective(losses, groups, (num_labels - self.num_language_tokens).clamp(min=0))
+        return super().forward(log_probs.transpose(0, 1), targets, num_frames, num_labels, groups)
 
 
 @partial(checkpoints.register_checkpoint_hooks, save_on_main_only=False)
@@ -184,8 +178,9 @@ def train_loader(
 ) -> PlannedDataLoader:
     """A loader of length-matched batches, to pass to `brain.fit` instead of the training data.
 
-    Also registers the sampler for `set_epoch`, adds loader and loss to the checkpointer of the brain, and moves the
-    loss to its device. A brain does not shard the batches of a loader again.
+    The weights of an error-weighted objective become shares of the batches (`ctcdro.AdaptiveBatchSampler`). Also
+    registers the sampler for `set_epoch`, adds loader and loss to the checkpointer of the brain, and moves the loss to
+    its device. A brain does not shard the batches of a loader again.
 
     Args:
         dataset: the training data, with group and duration in its annotation, so that no audio is read.
@@ -204,8 +199,9 @@ def train_loader(
         )
     durations = _column(dataset, "duration_key", duration_key)
     groups = [number_of[name] for name in _column(dataset, "group_key", group_key)]
-    sampler = LengthMatchedBatchSampler(durations, groups, batch_duration, exponent, seed, group_names=list(number_of))
-    warn_of_clipping(brain, len(names), limit="max_grad_norm", batches_per_step="grad_accumulation_factor")
+    options = batch_duration, exponent, seed
+    sampler = make_sampler(durations, groups, loss.objective, *options, group_names=list(number_of))
+    warn_of_clipping(brain, loss.objective, limit="max_grad_norm", batches_per_step="grad_accumulation_factor")
     loader = PlannedDataLoader(dataset, batch_sampler=sampler, **{"collate_fn": PaddedBatch, **loader_kwargs})
     brain.train_sampler = sampler
     loss.to(brain.device)

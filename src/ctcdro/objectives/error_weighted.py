@@ -72,6 +72,7 @@ def error_weighted(
 
 class ErrorWeighted(RoundObjective):
     needs_characters = True
+    prefers_shares = True
 
     error_rates: Tensor
     """(G,) moving average of the estimated error rates."""
@@ -93,6 +94,7 @@ class ErrorWeighted(RoundObjective):
 
 class HeldOutErrorWeighted(Objective):
     needs_error_rates = True
+    prefers_shares = True
 
     error_rates: Tensor
     """(G,) the latest error rates."""

@@ -1,4 +1,4 @@
-"""CTC-DRO as a replacement for `torch.nn.CTCLoss`."""
+"""Replacements for `torch.nn.CTCLoss`: with any objective, and with CTC-DRO."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from torch import Tensor, nn
 
 from .ctc import Normalization, ctc_losses
 from .ctc_dro import CTCDROOptions, ctc_dro
-from .objective import Groups
+from .objective import Groups, Objective
 
 
-class CTCDROLoss(nn.Module):
-    """CTC-DRO as a replacement for `torch.nn.CTCLoss`: the same arguments, plus the group of each utterance.
+class ObjectiveCTCLoss(nn.Module):
+    """An objective as a replacement for `torch.nn.CTCLoss`: the same arguments, plus the group of each utterance.
 
     There is no `zero_infinity`: an utterance whose transcript does not fit into its frames is always skipped, and
     counted in `num_skipped`. Call `eval()` before validation, as you do for the model; otherwise validation batches
     change the weights.
 
     Args:
-        num_groups, step_size, smoothing: as for `ctc_dro`.
+        objective: such as `error_weighted(…)`.
         blank: the blank label.
         normalization: as for `ctc_losses`.
         num_language_tokens: labels per transcript that are not characters, such as one language token.
             `signal="loss_per_character"` does not count them.
-        **options: `reduction`, `signal`, `warmup_batches`, `group_names`, `process_group`; see `CTCDROOptions`.
 
     Example:
-        >>> criterion = CTCDROLoss(num_groups=6, step_size=1e-4, smoothing=0.1)
+        >>> from ctcdro import error_weighted
+        >>> criterion = ObjectiveCTCLoss(error_weighted(num_groups=6))
         >>> log_probs = torch.zeros(50, 2, 20).log_softmax(-1)  # (frames, utterances, labels)
         >>> targets, groups = torch.randint(1, 20, (2, 10)), torch.tensor([3, 3])
         >>> criterion(log_probs, targets, torch.tensor([50, 40]), torch.tensor([10, 7]), groups).shape
@@ -37,19 +37,16 @@ class CTCDROLoss(nn.Module):
 
     def __init__(
         self,
-        num_groups: int,
-        step_size: float,
-        smoothing: float,
+        objective: Objective,
         blank: int = 0,
         normalization: Normalization = "none",
         num_language_tokens: int = 0,
-        **options: Unpack[CTCDROOptions],
     ) -> None:
         super().__init__()
+        self.objective = objective
         self.blank = blank
         self.normalization: Normalization = normalization
         self.num_language_tokens = num_language_tokens
-        self.objective = ctc_dro(num_groups, step_size=step_size, smoothing=smoothing, **options)
 
     @property
     def weights(self) -> Tensor:
@@ -83,3 +80,26 @@ class CTCDROLoss(nn.Module):
 
     def extra_repr(self) -> str:
         return f"blank={self.blank}"
+
+
+class CTCDROLoss(ObjectiveCTCLoss):
+    """CTC-DRO as a replacement for `torch.nn.CTCLoss`: `ObjectiveCTCLoss(ctc_dro(…))`.
+
+    Args:
+        num_groups, step_size, smoothing: as for `ctc_dro`.
+        blank, normalization, num_language_tokens: as for `ObjectiveCTCLoss`.
+        **options: `reduction`, `signal`, `warmup_batches`, `group_names`, `process_group`; see `CTCDROOptions`.
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        step_size: float,
+        smoothing: float,
+        blank: int = 0,
+        normalization: Normalization = "none",
+        num_language_tokens: int = 0,
+        **options: Unpack[CTCDROOptions],
+    ) -> None:
+        objective = ctc_dro(num_groups, step_size=step_size, smoothing=smoothing, **options)
+        super().__init__(objective, blank, normalization, num_language_tokens)

@@ -65,6 +65,8 @@ class Objective(nn.Module, ABC):
     """Whether calls in training mode need `num_characters`."""
     needs_error_rates = False
     """Whether `update_error_rates` has to be called after each validation."""
+    prefers_shares = False
+    """Whether integrations that create the sampler apply the weights as shares of batches (`AdaptiveBatchSampler`)."""
 
     def __init__(
         self,

@@ -25,6 +25,8 @@ class Weighted(Protocol):
     @property
     def weights(self) -> Tensor: ...
 
+    prefers_shares: bool
+
     def leave_weights_to_sampler(self) -> None: ...
 
 
@@ -90,7 +92,7 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
                 f"num_groups={self.num_groups}."
             )
         objective.leave_weights_to_sampler()
-        self._objective = objective
+        self.objective = objective
         self._rounds: list[Round] = []
         self._planned: tuple[int, PackedBatches] | None = None  # start and batches of the latest round
         self._latest_passes: dict[int, tuple[int, PackedBatches]] = {}
@@ -119,11 +121,13 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
         return PackedBatches.join([self._plan_round(epoch, turn) for turn in rounds])
 
     def _batch_getter(self) -> Callable[[int], list[int]]:
-        if self._start == 0:
+        if self._resume_at is None:
             self._forget_rounds()
         return self._batch
 
     def _batch(self, number: int) -> list[int]:
+        if self._rounds and number < self._rounds[0].start:
+            return []  # finished before the loaded state was saved; for loops that skip finished batches themselves
         # All ranks plan a round in the same step, when the first of them needs it: weights change between steps.
         rank, world_size = self.rank_and_world_size
         while not self._rounds or self._rounds[-1].stop < number - rank + world_size:
@@ -137,7 +141,7 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
         zeros = [0] * self.num_groups
         last = rounds[-1] if rounds else Round(0, counts=zeros, taken=zeros, credit=[0.0] * self.num_groups)
         rest = self.num_batches - last.stop  # past the end, so that all ranks get the same number
-        shares = self._num_batches_of * np.array(self._objective.weights.tolist())
+        shares = self._num_batches_of * np.array(self.objective.weights.tolist())
         num_batches = min(self.num_groups, rest) if rest > 0 else self.num_groups
         counts, credit = apportion(num_batches, shares / shares.sum(), np.array(last.credit))
         taken = np.add(last.taken, last.counts)
@@ -160,6 +164,15 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
 
     def _forget_rounds(self) -> None:
         self._rounds, self._planned = [], None
+
+
+def make_sampler(
+    durations: Numbers, groups: Numbers, objective: Weighted | None, *options: Any, **named_options: Any
+) -> LengthMatchedBatchSampler:
+    """A sampler with adaptive shares if the objective prefers them, otherwise with fixed shares."""
+    if objective is not None and objective.prefers_shares:
+        return AdaptiveBatchSampler(durations, groups, objective, *options, **named_options)
+    return LengthMatchedBatchSampler(durations, groups, *options, **named_options)
 
 
 def apportion(num_batches: int, shares: Indices, credit: Indices) -> tuple[Indices, Indices]:

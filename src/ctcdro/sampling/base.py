@@ -77,9 +77,9 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
                 f"each epoch. To repeat an epoch intentionally, call `set_epoch({self.epoch})` first."
             )
         rank, world_size = self.rank_and_world_size
+        batch = self._batch_getter()
         self._start, self._resume_at = self._resume_at or 0, None
         self._num_taken = 0
-        batch = self._batch_getter()
         numbers = shard(self.num_batches, rank, world_size, self._start)
         for number in numbers:
             self._num_taken += 1

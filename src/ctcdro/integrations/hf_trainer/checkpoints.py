@@ -59,7 +59,7 @@ def load_state(folder: Path, objective: Objective, sampler: PlannedBatchSampler,
         )
     state = json.loads((folder / SAMPLER_FILE).read_text())
     # The Trainer itself skips finished batches, so the sampler must start with the first. This skips only utterance
-    # numbers; no audio is read.
+    # numbers; no audio is read. An adaptive sampler yields empty lists in their place.
     sampler.load_state_dict({**state, "position": 0})
     _check_position(state, TrainerState.load_from_json(str(folder / TRAINER_STATE_NAME)).global_step, sampler, args)
     objective.load_state_dict(load_file(folder / OBJECTIVE_FILE))

@@ -1,4 +1,4 @@
-"""Character error rates per language, for `compute_metrics`."""
+"""Character error rates per language, for `compute_metrics`, and for objectives that follow them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import EvalPrediction
+from transformers import EvalPrediction, TrainingArguments
+
+from ...objectives.objective import Objective
 
 NO_LABEL = -100  # padding of labels in `transformers`
 
@@ -76,3 +78,21 @@ def decode_greedily(logits: Tensor, num_frames: Tensor, blank: int) -> Tensor:
     is_new[:, 1:] = best[:, 1:] != best[:, :-1]
     is_within = torch.arange(best.shape[1], device=best.device) < num_frames[:, None]
     return best.where(is_new & is_within & (best != blank), NO_LABEL)
+
+
+def check_evaluation(args: TrainingArguments, objective: Objective, compute_metrics: Any, eval_dataset: Any) -> None:
+    """Rejects settings with which evaluations would not pass error rates by name to an objective that needs them."""
+    checks = {
+        "`compute_metrics=ErrorRates(…)`": isinstance(compute_metrics, ErrorRates),
+        "`eval_strategy` steps or epoch": args.eval_strategy != "no",
+        "one `eval_dataset`, not several": eval_dataset is not None and not isinstance(eval_dataset, dict),
+        "an objective with `group_names`": objective.group_names is not None,
+        # Otherwise a checkpoint may be saved after the last step of an epoch, but before its evaluation.
+        "the same `save_strategy` as `eval_strategy`": args.save_strategy in ("no", "best", args.eval_strategy),
+    }
+    missing = [need for need, is_met in checks.items() if not is_met]
+    if missing:
+        raise ValueError(
+            f'`objective` has signal="error_rate": its weights follow evaluations, which require {"; ".join(missing)}. '
+            'Add what is missing, or use signal="loss_per_character".'
+        )

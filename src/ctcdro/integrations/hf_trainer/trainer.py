@@ -16,14 +16,14 @@ from transformers import Seq2SeqTrainer, Trainer
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, seed_worker
 
 from ...objectives.ctc import Normalization, ctc_losses
-from ...objectives.loss import CTCDROLoss
+from ...objectives.loss import ObjectiveCTCLoss
 from ...objectives.objective import Objective
 from ...sampling.base import PlannedBatchSampler
 from ...sampling.samplers import LengthMatchedBatchSampler
-from ..checks import check_ranks, warn_of_clipping
+from ..checks import check_objective, check_ranks, warn_of_clipping
 from .checkpoints import last_checkpoint, load_state, save_state
 from .data import EpochLoader, GroupCollator, check_data
-from .error_rates import NO_LABEL, ErrorRates, decode_greedily
+from .error_rates import NO_LABEL, ErrorRates, check_evaluation, decode_greedily
 
 # Methods of models that compute output lengths from input lengths; the name depends on the family.
 LENGTH_FUNCTIONS = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length")
@@ -50,7 +50,8 @@ class RobustTrainer(Trainer):
 
     Args:
         objective: such as `ctcdro.ctc_dro(…)`, whose weights are logged by name if it has `group_names`; or a
-            `CTCDROLoss`, whose `blank` is ignored.
+            `CTCDROLoss`, whose `blank` is ignored. If it needs error rates, each evaluation during training sets its
+            weights from `compute_metrics=ErrorRates(…)`.
         batch_sampler: such as `ctcdro.LengthMatchedBatchSampler(…)`, created for `train_dataset`, without rank.
         group_column: column of `train_dataset` with the name or number of each utterance's group. It need not be an
             argument of the model, and `data_collator` does not receive it. If the items of a dataset are not
@@ -65,7 +66,7 @@ class RobustTrainer(Trainer):
     def __init__(
         self,
         *args: Any,
-        objective: Objective | CTCDROLoss,
+        objective: Objective | ObjectiveCTCLoss,
         batch_sampler: PlannedBatchSampler,
         group_column: str = "language",
         **kwargs: Any,
@@ -74,7 +75,7 @@ class RobustTrainer(Trainer):
             raise ValueError("`compute_loss_func` must be None. To weight other losses, override `utterance_losses`.")
         self._normalization: Normalization = "none"
         self._num_language_tokens = 0
-        if isinstance(objective, CTCDROLoss):
+        if isinstance(objective, ObjectiveCTCLoss):
             self._normalization, self._num_language_tokens = objective.normalization, objective.num_language_tokens
             objective = objective.objective
         super().__init__(*args, **kwargs)
@@ -101,10 +102,13 @@ class RobustTrainer(Trainer):
                 "`compute_metrics=ErrorRates(…)` needs generated text for an encoder-decoder model. Set "
                 "`predict_with_generate=True` in Seq2SeqTrainingArguments, and use RobustSeq2SeqTrainer."
             )
-        num_groups = self.objective.num_groups
-        warn_of_clipping(self.args, num_groups, limit="max_grad_norm", batches_per_step="gradient_accumulation_steps")
+        objective = self.objective
+        if objective.needs_error_rates:
+            check_evaluation(self.args, objective, self.compute_metrics, self.eval_dataset)
+        check_objective(self.batch_sampler, [objective])
+        warn_of_clipping(self.args, objective, limit="max_grad_norm", batches_per_step="gradient_accumulation_steps")
         if self.train_dataset is not None:
-            check_data(self.train_dataset, self.group_column, self.batch_sampler, num_groups)
+            check_data(self.train_dataset, self.group_column, self.batch_sampler, objective.num_groups)
 
     def utterance_losses(self, outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> Tensor:
         """(B,) loss per utterance. The objective skips and counts losses of +inf."""
@@ -211,6 +215,15 @@ class RobustTrainer(Trainer):
             # Seq2SeqTrainer would keep the utterances that are repeated so that all processes have the same number.
             self.gather_function = self.accelerator.gather_for_metrics
         return super().evaluation_loop(*args, **kwargs)
+
+    def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
+        metrics = super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler)
+        # `skip_scheduler` is true for `eval_on_start`, which would replace the weights of a checkpoint.
+        if self.objective.needs_error_rates and not skip_scheduler:
+            prefix = "eval_cer/"
+            rates = {key.removeprefix(prefix): rate for key, rate in metrics.items() if key.startswith(prefix)}
+            self.objective.update_error_rates(rates)
+        return metrics
 
     def prediction_step(
         self, model: torch.nn.Module, inputs: Mapping[str, Any], prediction_loss_only: bool, *args: Any, **kwargs: Any
