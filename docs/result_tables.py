@@ -162,7 +162,7 @@ def summary_table(experiments: Iterable[Record]) -> str:
         for key in ("worst", "mean"):
             cells += [f"{mean_of(baseline[key]):.1f}", f"{mean_of(row[key]):.1f}", change(row, baseline, key)]
         rows.append(cells)
-    columns = [f"{key} CER, {method}" for key in ("worst", "mean") for method in ("baseline", "CTC-DRO")]
+    columns = [f"{key} CER, {method}" for key in ("worst", "mean") for method in ("baseline", "method")]
     columns = ["experiment", "seeds", *columns[:2], "change", *columns[2:], "change"]
     return markdown(columns, rows)
 
