@@ -69,6 +69,26 @@ def test_a_group_is_passed_through_before_an_utterance_repeats():
     assert set(map(tuple, batches[:per_pass])) != set(map(tuple, batches[per_pass : 2 * per_pass]))
 
 
+def test_passes_continue_from_one_epoch_to_the_next():
+    _, groups = corpus()
+    sampler = make(with_rates([1.0, 0.5, 0.1]))
+    seen = []
+    for epoch in range(12):
+        sampler.set_epoch(epoch)
+        seen += [index for batch in sampler for index in batch if groups[index] == 2]
+    for number in range(len(seen) // 80):
+        assert sorted(seen[80 * number : 80 * (number + 1)]) == np.flatnonzero(groups == 2).tolist()
+    assert len(seen) > 160
+
+
+def test_an_epoch_without_history_depends_on_its_number_only():
+    first, second = make(with_rates([0.6, 0.3, 0.1])), make(with_rates([0.6, 0.3, 0.1]))
+    list(first)
+    for sampler in (first, second):
+        sampler.start_at(1)
+    assert list(first) == list(second)
+
+
 def test_exponent_and_weights_multiply():
     durations, _ = like_set_1(240, seed=1)
     groups = np.array([0, 0, 0, 1])[np.arange(240) % 4]  # three quarters of the audio

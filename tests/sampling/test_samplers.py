@@ -130,7 +130,7 @@ def test_a_state_taken_after_any_batch_yields_the_rest(make):
             assert second.epoch == 2
             second.set_epoch(2)  # as loops do at the start of every epoch
             assert second.state_dict() == first.state_dict()
-            assert done + list(second) == expected
+            assert done + list(second) == done + list(iterator) == expected
             second.set_epoch(3)
             first.set_epoch(3)
             assert list(second) == list(first)

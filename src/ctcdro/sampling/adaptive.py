@@ -39,7 +39,7 @@ class Round:
     counts: list[int]
     """(G,) batches per group."""
     taken: list[int]
-    """(G,) batches per group in earlier rounds of the epoch."""
+    """(G,) batches per group before this round, since the first epoch."""
     credit: list[float]
     """(G,) batches that each group is owed after this round; they sum to zero."""
 
@@ -52,8 +52,9 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
     """Like `LengthMatchedBatchSampler`, with shares of the batches in proportion to the weights of an objective.
 
     The objective then no longer multiplies losses by its weights. Batches are planned in rounds of
-    `num_groups` batches. When the first batch of a round is requested, the current weights become its shares. Each
-    epoch starts new passes over the utterances of every group.
+    `num_groups` batches. When the first batch of a round is requested, the current weights become its shares.
+    Passes over the utterances of a group continue from one epoch to the next, so a group with a small share is still
+    seen completely.
 
     The state includes the rounds that a `DataLoader` has requested ahead of time. Resuming is exact with the same
     number of ranks and workers.
@@ -94,24 +95,39 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
         objective.leave_weights_to_sampler()
         self.objective = objective
         self._rounds: list[Round] = []
+        self._before = [0] * self.num_groups  # batches per group in earlier epochs
         self._planned: tuple[int, PackedBatches] | None = None  # start and batches of the latest round
         self._latest_passes: dict[int, tuple[int, PackedBatches]] = {}
 
     def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch of the next iteration, which continues after the batches of the current one."""
         if epoch != self.epoch:
-            self._forget_rounds()
+            last = self._rounds[-1] if self._rounds else None
+            self.start_at(epoch)
+            if last is not None:
+                self._before = np.add(last.taken, last.counts).tolist()
+
+    def start_at(self, epoch: int) -> None:
+        """Sets the epoch without a history, for loops that do not save the state of the sampler."""
         super().set_epoch(epoch)
+        self._before = (self.epoch * self._num_batches_of).tolist()
+        self._forget_rounds()
 
     def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
         state = super().state_dict(num_taken)
+        return {**state, "before": self._before, "rounds": self.rounds_from(state["position"])}
+
+    def rounds_from(self, position: int) -> list[dict[str, Any]]:
+        """The planned rounds that are needed to resume at a position, for a state."""
         # Always at least one round, if there is any: the next one continues from it.
-        needed = [turn for turn in self._rounds if turn.stop > state["position"]] or self._rounds[-1:]
-        return {**state, "rounds": [asdict(turn) for turn in needed]}
+        needed = [turn for turn in self._rounds if turn.stop > position] or self._rounds[-1:]
+        return [asdict(turn) for turn in needed]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self._forget_rounds()
-        self._rounds = [_read_round(record, self.num_groups) for record in state.get("rounds", [])]
+        self._before = list(state["before"])
+        self._rounds = [_read_round(record, self.num_groups) for record in state["rounds"]]
 
     def plan(self, epoch: int) -> PackedBatches:
         """The batches of an epoch if the weights stayed as they are now."""
@@ -138,8 +154,8 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
         return self._planned[1][number - turn.start]
 
     def _next_round(self, rounds: list[Round]) -> Round:
-        zeros = [0] * self.num_groups
-        last = rounds[-1] if rounds else Round(0, counts=zeros, taken=zeros, credit=[0.0] * self.num_groups)
+        none = [0] * self.num_groups
+        last = rounds[-1] if rounds else Round(0, counts=none, taken=self._before, credit=[0.0] * self.num_groups)
         rest = self.num_batches - last.stop  # past the end, so that all ranks get the same number
         shares = self._num_batches_of * np.array(self.objective.weights.tolist())
         num_batches = min(self.num_groups, rest) if rest > 0 else self.num_groups
@@ -150,9 +166,7 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
     def _plan_round(self, epoch: int, turn: Round) -> PackedBatches:
         streams = []
         for group in np.flatnonzero(turn.counts).tolist():
-            per_pass = self._packers[group].num_batches
-            passes_per_epoch = -(-self.num_batches // per_pass) + 1  # if all batches are from this group
-            start = epoch * passes_per_epoch * per_pass + turn.taken[group]
+            start = turn.taken[group]
             streams.append(self._stretch(group, start, start + turn.counts[group]))
         rng = np.random.default_rng([self.seed, epoch, turn.start])
         return PackedBatches.join(streams).take(order(np.array(turn.counts), rng))
