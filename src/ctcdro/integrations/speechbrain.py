@@ -122,8 +122,8 @@ class PlannedDataLoader(SaveableDataLoader):
         state = json.loads(Path(path).read_text(encoding="utf-8"))
         if isinstance(state, dict):
             restore_generators(state["generators"])
-            if not end_of_epoch:
-                self.batch_sampler.load_state_dict(state["sampler"])
+            # Also at the end of an epoch: the next epoch of an adaptive sampler continues after this one.
+            self.batch_sampler.load_state_dict(state["sampler"])
         elif not end_of_epoch:
             raise ValueError(
                 f"{path} was saved after {state} batches by a loader with other batches; batches would be missed or "
