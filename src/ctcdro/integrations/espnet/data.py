@@ -65,7 +65,11 @@ class Categories:
 
 @dataclass(eq=False)
 class KeySampler(AbsSampler):
-    """Wraps a ctcdro sampler for ESPnet: `generate` returns the batches of utterance ids of an epoch."""
+    """Wraps a ctcdro sampler for ESPnet: `generate` returns the batches of utterance ids of an epoch.
+
+    ESPnet calls it at the start of each epoch, so adaptive shares change once per epoch, and are a function of the
+    checkpoint from which a run resumes.
+    """
 
     ids: Sequence[str]
     sampler: LengthMatchedBatchSampler
