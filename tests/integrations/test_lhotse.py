@@ -126,14 +126,16 @@ def toy_sampler(kind: str, **options) -> CutSampler:
 class Run:
     """The loop of a user, with all that is saved."""
 
-    def __init__(self, sampler: CutSampler, dropout: float = 0.0) -> None:
+    def __init__(self, sampler: CutSampler, dropout: float = 0.0, criterion=None, num_workers: int = 0) -> None:
         self.sampler, self.dataset = sampler, Loading()
-        self.model, self.criterion = toy.make_model(dropout=dropout), toy.make_criterion()
+        self.model, self.criterion = toy.make_model(dropout=dropout), criterion or toy.make_criterion()
+        self.num_workers = num_workers
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=toy.LEARNING_RATE)
         self.weights: list[torch.Tensor] = []
 
     def train(self, num_epochs: int, stop_after: int = sys.maxsize) -> None:
-        loader = DataLoader(self.dataset, sampler=self.sampler, batch_size=None, generator=torch.Generator())
+        options = {"num_workers": self.num_workers, "generator": torch.Generator()}
+        loader = DataLoader(self.dataset, sampler=self.sampler, batch_size=None, **options)
         for epoch in range(self.sampler.epoch, num_epochs):
             self.sampler.set_epoch(epoch)
             for batch in loader:
@@ -177,6 +179,58 @@ def test_a_run_stopped_in_the_middle_of_an_epoch_continues_exactly(kind, tmp_pat
     assert torch.stack(stopped.weights + resumed.weights).equal(torch.stack(whole.weights))
     for ours, theirs in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):
         assert ours.equal(theirs)
+
+
+def adaptive_run(num_workers: int = 0, signal: str = "loss_per_character") -> Run:
+    criterion = toy.make_error_weighted(signal=signal)
+    return Run(toy_sampler("eager", objective=criterion.objective), criterion=criterion, num_workers=num_workers)
+
+
+def test_adaptive_batches_and_error_weights_are_those_of_the_plain_loop():
+    run = adaptive_run()
+    run.train(num_epochs=2)
+    batches, weights = toy.adaptive_loop(toy.make_error_weighted())
+    assert run.dataset.loaded == [[str(number) for number in batch] for batch in batches]
+    torch.testing.assert_close(torch.stack(run.weights), weights)
+    toy.assert_shares_follow_weights(batches, weights)
+
+
+@pytest.mark.parametrize(("stop_after", "num_workers"), [(10, 0), (40, 0), (40, 2)])
+def test_adaptive_batches_continue_exactly_in_the_middle_of_a_round(stop_after, num_workers):
+    whole, stopped, resumed = (adaptive_run(num_workers) for _ in range(3))
+    whole.train(num_epochs=2)
+    stopped.train(num_epochs=2, stop_after=stop_after)
+    num_taken = stop_after % len(whole.sampler)
+    state = {name: part.state_dict() for name, part in stopped.stateful().items()}
+    state["sampler"] = stopped.sampler.state_dict(num_taken)
+    for name, part in resumed.stateful().items():
+        part.load_state_dict(state[name])
+    assert resumed.sampler.state_dict()["rounds"] == state["sampler"]["rounds"]
+    resumed.train(num_epochs=2)
+    assert torch.stack(stopped.weights + resumed.weights).equal(torch.stack(whole.weights))
+    for ours, theirs in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):
+        assert ours.equal(theirs)
+
+
+def test_ranks_share_adaptive_batches():
+    batches = []
+    for rank in range(2):
+        objective = toy.make_error_weighted(signal="error_rate").objective
+        objective.update_error_rates([0.2, 0.3, 0.5])
+        batches.append(ids(toy_sampler("eager", objective=objective, rank=rank, world_size=2)))
+    alone = ids(toy_sampler("eager", objective=objective, rank=0, world_size=1))
+    in_turns = [batch for turn in zip(*batches, strict=True) for batch in turn]
+    assert in_turns[: len(alone)] == alone
+    assert len(in_turns) == len(alone) + len(alone) % 2
+
+
+def test_adaptive_shares_where_weights_cannot_arrive_are_rejected():
+    objective = toy.make_error_weighted().objective
+    with pytest.raises(ValueError, match="shares of a stream are fixed, and an objective weights losses instead"):
+        LengthMatchedCutSampler(CutSet.from_cuts(toy_cuts()).repeat(2), objective=objective)
+    wrapped = IterableDatasetWrapper(Loading(), toy_sampler("eager", objective=objective))
+    with pytest.raises(ValueError, match="`objective` changes in the main process"):
+        next(iter(DataLoader(wrapped, batch_size=None, num_workers=1)))
 
 
 def _train_on_a_rank(rank: int, folder: str) -> None:

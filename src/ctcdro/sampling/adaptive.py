@@ -104,9 +104,13 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
 
     def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
         state = super().state_dict(num_taken)
+        return {**state, "rounds": self.rounds_from(state["position"])}
+
+    def rounds_from(self, position: int) -> list[dict[str, Any]]:
+        """The planned rounds that are needed to resume at a position, for a state."""
         # Always at least one round, if there is any: the next one continues from it.
-        needed = [turn for turn in self._rounds if turn.stop > state["position"]] or self._rounds[-1:]
-        return {**state, "rounds": [asdict(turn) for turn in needed]}
+        needed = [turn for turn in self._rounds if turn.stop > position] or self._rounds[-1:]
+        return [asdict(turn) for turn in needed]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
@@ -120,7 +124,7 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
             rounds.append(self._next_round(rounds))
         return PackedBatches.join([self._plan_round(epoch, turn) for turn in rounds])
 
-    def _batch_getter(self) -> Callable[[int], list[int]]:
+    def batch_getter(self) -> Callable[[int], list[int]]:
         if self._resume_at is None:
             self._forget_rounds()
         return self._batch

@@ -77,7 +77,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
                 f"each epoch. To repeat an epoch intentionally, call `set_epoch({self.epoch})` first."
             )
         rank, world_size = self.rank_and_world_size
-        batch = self._batch_getter()
+        batch = self.batch_getter()
         self._start, self._resume_at = self._resume_at or 0, None
         self._num_taken = 0
         numbers = shard(self.num_batches, rank, world_size, self._start)
@@ -86,7 +86,7 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             self._has_finished = number == numbers[-1]  # before the yield: a loop that counts batches stops there
             yield batch(number)
 
-    def _batch_getter(self) -> Callable[[int], list[int]]:
+    def batch_getter(self) -> Callable[[int], list[int]]:
         """Called when an iteration starts; returns a function from numbers of batches (see `shard`) to batches."""
         plan = self.plan(self.epoch)
         return lambda number: plan[number % len(plan)]

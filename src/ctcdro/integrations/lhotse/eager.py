@@ -10,6 +10,8 @@ from lhotse import CutSet
 from lhotse.cut import Cut
 from lhotse.dataset.sampling.base import CutSampler
 
+from ...objectives.objective import Objective
+from ...sampling.adaptive import AdaptiveBatchSampler
 from ...sampling.batch_arrays import Seconds
 from ...sampling.samplers import LengthMatchedBatchSampler
 from .base import GroupOf, ResumableCutSampler, group_numbers, language_of
@@ -18,12 +20,14 @@ from .base import GroupOf, ResumableCutSampler, group_numbers, language_of
 class LengthMatchedCutSampler(ResumableCutSampler):
     """CutSets of one group each, with total durations close to `batch_duration`, from an eager CutSet.
 
-    The batches are those of `ctcdro.LengthMatchedBatchSampler`, in its order, with the same guarantees.
+    The batches are those of `ctcdro.LengthMatchedBatchSampler`, in its order, with the same guarantees. With
+    `objective`, they are those of `ctcdro.AdaptiveBatchSampler`.
 
     Args:
         batch_duration, exponent, seed: as for `ctcdro.LengthMatchedBatchSampler`.
         group_names: the groups, in the order of their numbers; by default those of the cuts, sorted.
         group_of: returns the name of a cut's group; by default the language of its first supervision.
+        objective: applies its weights as shares of the batches; it then does not weight losses.
         rank, world_size: by default those that lhotse detects.
 
     Example:
@@ -42,6 +46,7 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         *,
         group_names: Sequence[str] | None = None,
         group_of: GroupOf = language_of,
+        objective: Objective | None = None,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
@@ -49,11 +54,13 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         if (isinstance(cuts, CutSet) and cuts.is_lazy) or not hasattr(cuts, "__len__"):
             raise ValueError(
                 "`cuts` must be an eager CutSet or a list, because whole epochs are planned; got a lazy CutSet. Call "
-                "`cuts.to_eager()` if it fits into memory, or use `LengthMatchedStreamSampler`."
+                "`cuts.to_eager()` if it fits into memory, or use `LengthMatchedStreamSampler`, without `objective`: "
+                "shares of a stream are fixed, and an objective weights losses instead."
             )
         super().__init__(batch_duration, group_of, seed, rank, world_size)
         self.cuts = cuts
         self.exponent = exponent
+        self.objective = objective
         self._given_names = group_names
         self._make_plan()
 
@@ -74,9 +81,26 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         self.group_names = list(self._given_names or sorted({self.group_of(cut) for cut in self._kept}))
         durations = [cut.duration for cut in self._kept]
         groups = group_numbers(self._kept, self.group_names, self.group_of)
-        self._planned = LengthMatchedBatchSampler(
-            durations, groups, self.batch_duration, self.exponent, self.seed, rank=0, world_size=1
+        options = self.batch_duration, self.exponent, self.seed, 0, 1  # lhotse shards the batches itself
+        self._planned = (
+            LengthMatchedBatchSampler(durations, groups, *options)
+            if self.objective is None
+            else AdaptiveBatchSampler(durations, groups, self.objective, *options)
         )
+
+    def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
+        state = super().state_dict(num_taken)
+        if isinstance(self._planned, AdaptiveBatchSampler):
+            state["rounds"] = self._planned.rounds_from(state["position"])
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self._set_position(state_dict["position"], state_dict.get("rounds", []))
+
+    def _set_position(self, position: int, rounds: list[dict[str, Any]]) -> None:
+        state = {"epoch": self.epoch, "position": position, "rounds": rounds}
+        self._planned.load_state_dict(self._planned.state_dict() | state)
 
     def _epoch_batches(self, start: int) -> Iterator[list[Cut]]:
         worker = torch.utils.data.get_worker_info()
@@ -85,10 +109,17 @@ class LengthMatchedCutSampler(ResumableCutSampler):
                 f"`num_workers` is {worker.num_workers}, and each worker of an `IterableDatasetWrapper` would yield "
                 "all batches. Pass this sampler to `DataLoader(dataset, sampler=sampler, batch_size=None)` instead."
             )
-        plan = self._planned.plan(self.epoch)
-        num_turns = -(-max(0, len(plan) - start) // self.world_size)
+        if worker is not None and self.objective is not None:
+            raise ValueError(
+                "`objective` changes in the main process, but this sampler was copied to a worker. Pass the sampler to "
+                "`DataLoader(dataset, sampler=sampler, batch_size=None)` instead of `IterableDatasetWrapper`."
+            )
+        if start == 0:  # otherwise set by `load_state_dict`
+            self._set_position(0, [])
+        batch = self._planned.batch_getter()
+        num_turns = -(-max(0, self._planned.num_batches - start) // self.world_size)
         for number in range(start, start + num_turns * self.world_size):
-            yield [self._kept[index] for index in plan[number % len(plan)]]
+            yield [self._kept[index] for index in batch(number)]
 
     def _settings(self) -> dict[str, Any]:
         return {"group_names": self.group_names, **self._planned.state_dict()["settings"]}
