@@ -105,6 +105,18 @@ def test_a_run_with_dropout_that_is_killed_in_an_epoch_resumes_exactly(tmp_path,
     assert torch.equal(resumed["parameters"], whole["parameters"])
 
 
+def test_error_weighted_training_is_that_of_the_plain_loop_and_resumes_exactly(tmp_path, monkeypatch):
+    toy.use_error_weighted(monkeypatch, accelerate_loop)
+    whole = run(tmp_path / "whole")
+    batches, weights = toy.adaptive_loop(toy.make_error_weighted(), NUM_EPOCHS)
+    assert whole["batches"] == batches
+    torch.testing.assert_close(whole["weights"], weights[-1])
+    run(tmp_path / "killed", kill_at=len(batches) // NUM_EPOCHS + 13)
+    resumed = run(tmp_path / "killed")
+    assert resumed["batches"] == batches[len(batches) // NUM_EPOCHS + 10 :]
+    assert torch.equal(resumed["parameters"], whole["parameters"])
+
+
 def launch(folder: Path, **options) -> list[dict]:
     """What each of two processes noted."""
     done = subprocess.run(

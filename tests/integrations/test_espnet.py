@@ -31,6 +31,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import ctcdro
 from ctcdro.integrations.espnet import CTCDROTask, read_corpus
+from ctcdro.sampling.adaptive import make_sampler
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "espnet_asr.py"
 GROUPS = sorted(toy.LANGUAGES)  # their numbers in ESPnet are places in this list
@@ -181,11 +182,11 @@ def make_plain_model(**changes):
     return ASRTask.build_model(args)
 
 
-def plan(epoch, **options):
+def plan(epoch, objective=None):
     """The batches of an epoch, for all ranks together."""
     corpus = toy.Toy()
     groups = [GROUPS.index(toy.LANGUAGES[group]) for group in corpus.groups]
-    sampler = ctcdro.LengthMatchedBatchSampler(corpus.durations, groups, toy.BATCH_DURATION, seed=SEED, **options)
+    sampler = make_sampler(corpus.durations, groups, objective, toy.BATCH_DURATION, seed=SEED)
     return [list(batch) for batch in sampler.plan(epoch)]
 
 
@@ -206,14 +207,15 @@ def plain_losses(model, numbers):
     return losses, groups, of_decoder
 
 
-def plain_loop(num_epochs=2, ctc_weight=1.0, num_language_tokens=0, **options):
+def plain_loop(num_epochs=2, ctc_weight=1.0, num_language_tokens=0, objective=None, **options):
     """The weights after each batch, and the model, of a loop without ESPnet's trainer. ESPnet counts epochs from 1."""
     model = make_plain_model(model_conf={"ctc_weight": ctc_weight})
-    objective = ctcdro.ctc_dro(len(GROUPS), step_size=toy.STEP_SIZE, smoothing=toy.SMOOTHING, **options)
+    if objective is None:
+        objective = ctcdro.ctc_dro(len(GROUPS), step_size=toy.STEP_SIZE, smoothing=toy.SMOOTHING, **options)
     optimizer = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
     weights = []
     for epoch in range(1, num_epochs + 1):
-        for numbers in plan(epoch):
+        for numbers in plan(epoch, objective):
             losses, groups, of_decoder = plain_losses(model, numbers)
             num_characters = [len(toy.Toy()[number].labels) - num_language_tokens for number in numbers]
             loss = ctc_weight * objective(losses, groups, num_characters) + (1 - ctc_weight) * of_decoder
@@ -283,6 +285,29 @@ def test_weights_follow_the_loss_per_character_after_a_warmup(data, tmp_path):
     weights = weights_of(run(data, tmp_path, max_epoch=1, ctc_conf=ctc_conf))
     expected, _ = plain_loop(num_epochs=1, **options)
     torch.testing.assert_close(weights, expected, rtol=1e-4, atol=1e-6)
+
+
+ERROR_WEIGHTED = {"ctc_type": "ctcdro", "dro_method": "error-weighted"}
+
+
+def test_error_weighted_training_has_the_weights_and_the_adaptive_batches_of_the_plain_loop(data, tmp_path):
+    batches = run(data, tmp_path, max_epoch=2, ctc_conf=ERROR_WEIGHTED)
+    objective = ctcdro.error_weighted(len(GROUPS))
+    weights, _ = plain_loop(objective=objective)
+    torch.testing.assert_close(weights_of(batches), weights, rtol=1e-4, atol=1e-6)
+    shares = Counter(toy.LANGUAGES[toy.Toy().groups[int(ids[0].removeprefix("train"))]] for ids in ids_of(batches))
+    assert len(set(shares.values())) > 1
+
+
+def test_error_weighted_run_resumes_exactly_and_may_be_clipped(data, tmp_path, caplog):
+    options = {"ctc_conf": ERROR_WEIGHTED, "num_iters_per_epoch": 10, "grad_clip": 5.0, **DRAWS}
+    expected = run(data, tmp_path / "whole", max_epoch=4, **options)
+    first = run(data, tmp_path / "parts", max_epoch=2, **options)
+    rest = run(data, tmp_path / "parts", max_epoch=4, resume=True, **options)
+    assert ids_of(first) + ids_of(rest) == ids_of(expected)
+    assert_same(weights_of(rest), weights_of(expected)[20:])
+    assert_same(checkpoint(tmp_path / "parts")["model"], checkpoint(tmp_path / "whole")["model"])
+    assert "`grad_clip`" not in caplog.text  # clipping does not undo shares
 
 
 def test_other_methods_are_chosen_by_name(data, tmp_path):
@@ -487,6 +512,7 @@ MISUSES = {
     "options of the authors": ({"ctc_conf": CTC | {"dro_group_count": 6}}, "got .*dro_group_count.*comes from"),
     "no smoothing": ({"ctc_conf": {"ctc_type": "ctcdro", "dro_step_size": 1.0}}, "requires dro_step_size, dro_smooth"),
     "unknown method": ({"ctc_conf": CTC | {"dro_method": "cvar"}}, "`dro_method` .* must be one of erm, .*'cvar'"),
+    "error rates": ({"ctc_conf": ERROR_WEIGHTED | {"dro_signal": "error_rate"}}, "must not be error_rate"),
     "no number": ({"ctc_conf": CTC | {"dro_smoothing": "much"}}, "could not convert string to float: 'much'"),
     "unknown reduction": ({"ctc_conf": CTC | {"dro_reduction": "max"}}, "`reduction` must be"),
     "options of another type": ({"ctc_conf": CTC | {"ctc_type": "builtin"}}, "unexpected keyword argument 'dro_"),

@@ -79,6 +79,17 @@ def test_a_run_saved_at_the_end_of_an_epoch_resumes_with_the_next(tmp_path, whol
     assert torch.equal(parameters, whole[0])
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_error_weighted_training_resumes_exactly_in_the_middle_of_a_round(tmp_path, monkeypatch, num_workers):
+    toy.use_error_weighted(monkeypatch, resumable_loop)
+    whole = run(tmp_path / "whole", num_workers)
+    run(tmp_path / "killed", num_workers, kill_at=NUM_BATCHES + 13)
+    resumed = run(tmp_path / "killed", num_workers)
+    assert resumed[2] == NUM_BATCHES - 10
+    assert torch.equal(resumed[1], whole[1])
+    assert torch.equal(resumed[0], whole[0])
+
+
 def test_example_runs_and_resumes(tmp_path):
     for num_epochs in (4, 0):  # it is done, so nothing is left
         done = subprocess.run([sys.executable, EXAMPLE, tmp_path], capture_output=True, text=True)

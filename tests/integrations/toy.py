@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -175,6 +177,18 @@ def adaptive_loop(
             weights.append(criterion.weights.clone())
         after_epoch(model)
     return batches, torch.stack(weights)
+
+
+def use_error_weighted(monkeypatch: Any, example: ModuleType) -> None:
+    """Makes the loop of an example create an error-weighted criterion and its adaptive sampler, and nothing else."""
+    created = []
+
+    def make_sampler(durations: list[float], groups: list[int], batch_duration: float) -> ctcdro.AdaptiveBatchSampler:
+        created.append(make_error_weighted())
+        return ctcdro.AdaptiveBatchSampler(durations, groups, created[-1].objective, batch_duration)
+
+    changed = SimpleNamespace(LengthMatchedBatchSampler=make_sampler, CTCDROLoss=lambda *_, **__: created[-1])
+    monkeypatch.setattr(example, "ctcdro", changed)
 
 
 def assert_shares_follow_weights(batches: list[list[int]], weights: Tensor) -> None:

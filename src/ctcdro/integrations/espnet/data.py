@@ -12,6 +12,7 @@ import numpy.typing as npt
 from espnet2.fileio.read_text import load_num_sequence_text, read_2columns_text
 from espnet2.samplers.abs_sampler import AbsSampler
 
+from ...sampling.adaptive import AdaptiveBatchSampler
 from ...sampling.samplers import LengthMatchedBatchSampler
 from ...speech.manifest import Groups
 
@@ -65,7 +66,11 @@ class Categories:
 
 @dataclass(eq=False)
 class KeySampler(AbsSampler):
-    """Wraps a ctcdro sampler for ESPnet: `generate` returns the batches of utterance ids of an epoch."""
+    """Wraps a ctcdro sampler for ESPnet: `generate` returns the batches of utterance ids of an epoch.
+
+    ESPnet calls it at the start of each epoch, so adaptive shares change once per epoch, and are a function of the
+    checkpoint from which a run resumes.
+    """
 
     ids: Sequence[str]
     sampler: LengthMatchedBatchSampler
@@ -78,7 +83,11 @@ class KeySampler(AbsSampler):
         return iter(self.generate(self.sampler.seed))
 
     def generate(self, seed: int) -> list[tuple[str, ...]]:
-        self.sampler.set_epoch(seed - self.sampler.seed)  # ESPnet requests epoch n with its seed + n
+        epoch = seed - self.sampler.seed  # ESPnet requests epoch n with its seed + n
+        if isinstance(self.sampler, AdaptiveBatchSampler):
+            self.sampler.start_at(epoch)  # ESPnet's checkpoints have no state of the sampler
+        else:
+            self.sampler.set_epoch(epoch)
         duration = self.sampler.durations.__getitem__
         return [
             tuple(self.ids[number] for number in sorted(batch, key=duration, reverse=self.longest_first))

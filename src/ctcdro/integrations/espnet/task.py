@@ -17,7 +17,8 @@ from espnet2.train.distributed_utils import DistributedOption
 from espnet2.utils.types import float_or_none, humanfriendly_parse_size_or_none, str_or_none
 
 from ...objectives.methods import METHODS, all_settings
-from ...sampling.samplers import LengthMatchedBatchSampler
+from ...objectives.objective import Objective
+from ...sampling.adaptive import make_sampler
 from ..checks import warn_of_clipping
 from .ctc import make_robust
 from .data import Categories, KeySampler, read_corpus
@@ -30,6 +31,9 @@ DEFAULTS = {"method": "ctc-dro", **{name: setting.default for name, setting in a
 
 class CTCDROTask(ASRTask):
     """ESPnet2's ASR task with an additional `ctc_type` and `batch_type`."""
+
+    objective: Objective | None = None
+    """Of the model, for the sampler. ESPnet builds the model before the iterator, but does not pass it on."""
 
     @classmethod
     def get_parser(cls) -> argparse.ArgumentParser:
@@ -55,9 +59,10 @@ class CTCDROTask(ASRTask):
     def build_model(cls, args: argparse.Namespace) -> ESPnetASRModel:
         settings = _take_settings(args)
         model = super().build_model(args)
+        cls.objective = None
         if settings is not None:
             groups, method = settings["groups"], METHODS[settings["method"]]
-            objective = method.create(len(groups), settings, group_names=groups)
+            cls.objective = objective = method.create(len(groups), settings, group_names=groups)
             options = {name: settings[name] for name in CTC_OPTIONS}
             make_robust(model, objective, Categories(settings["utt2category"]), **options)
             if model.ctc_weight < 1 and method.takes("reduction") and objective.reduction == "sum":
@@ -65,7 +70,8 @@ class CTCDROTask(ASRTask):
                     f"`dro_reduction` is sum and `ctc_weight` is {model.ctc_weight}: the CTC loss is summed over a "
                     "batch, but the decoder loss is averaged. Set dro_reduction: mean to keep ESPnet's balance."
                 )
-            warn_of_clipping(args, len(groups), limit="grad_clip", batches_per_step="accum_grad")
+            if not (objective.prefers_shares and args.batch_type == NAME):
+                warn_of_clipping(args, objective, limit="grad_clip", batches_per_step="accum_grad")
         return model
 
     @classmethod
@@ -86,8 +92,8 @@ class CTCDROTask(ASRTask):
             return super().build_sequence_iter_factory(args, iter_options, mode)
         corpus = read_corpus(_shape_file(args), _utt2category(args), _rate(args))
         options = args.batch_duration, args.batch_exponent, args.seed
-        sampler = LengthMatchedBatchSampler(
-            corpus.durations, corpus.groups.numbers, *options, group_names=corpus.groups.names
+        sampler = make_sampler(
+            corpus.durations, corpus.groups.numbers, cls.objective, *options, group_names=corpus.groups.names
         )
         logging.info(f"[{mode}] {sampler.num_batches:,} batches of {sampler.num_groups} groups: {sampler.report()}")
         return SequenceIterFactory(
@@ -140,6 +146,11 @@ def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
         raise ValueError(
             f"`ctc_conf` with dro_method: {method.name} requires {_options(method.tuned)} and accepts "
             f"{_options(taken)}; got {', '.join(given)}. The number of groups comes from utt2category."
+        )
+    if settings.get("signal") == "error_rate":
+        raise ValueError(
+            "`dro_signal` of ctc_conf must not be error_rate, because ESPnet's validation does not compute the error "
+            "rate of each group. Use loss_per_character."
         )
     for name in method.tuned:
         settings[name] = float(settings[name])  # YAML parses 1e-4, without a decimal point, as text
