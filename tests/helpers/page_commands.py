@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import in_process
+import yaml
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -35,7 +36,6 @@ ADDED = {
     "demo": ["--minutes", "0.2:0.1:0.1", "--steps", "4"],
     "prepare synthetic": ["--minutes", "0.2:0.1:0.1"],
 }
-FEWER_RUNS = ["--set", "settings.1.smoothing=0.5"]
 
 
 def steps(page):
@@ -61,12 +61,18 @@ def run(line):
     return done.stdout + done.stderr
 
 
+def fewer_runs(path):
+    """Options that replace lists of smoothings in a sweep by one value."""
+    settings = yaml.safe_load(path.read_text(encoding="utf-8")).get("settings") or []
+    grids = [number for number, setting in enumerate(settings) if isinstance(setting.get("smoothing"), list)]
+    return [word for number in grids for word in ("--set", f"settings.{number}.smoothing=0.5")]
+
+
 def run_ctcdro(words):
     words = [file for word in words for file in (sorted(glob.glob(word)) if "*" in word else [word])]
     options = [option for name, some in ADDED.items() if words[: len(name.split())] == name.split() for option in some]
     options = [] if "--minutes" in words else options
-    is_grid = words[0] == "sweep" and "--dry-run" not in words and "smoothing: [" in Path(words[1]).read_text()
-    fewer = FEWER_RUNS if is_grid else []
+    fewer = fewer_runs(Path(words[1])) if words[0] == "sweep" and "--dry-run" not in words else []
     done = in_process.run(*words, *options, *fewer)
     assert done.returncode == 0, f"ctcdro {shlex.join(words)}\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr

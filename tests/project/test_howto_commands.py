@@ -161,6 +161,7 @@ def corpora(made):
 NEEDS = {
     "README.md": [corpora],
     "check-a-dataset.md": [dataset],
+    "choose-an-objective.md": [dataset],
     "choose-groups.md": [dataset],
     "evaluate-and-score.md": [dataset, trained_run, recordings, transcripts],
     "export-a-model.md": [dataset, exportable_run, recordings],
