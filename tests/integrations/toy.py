@@ -161,7 +161,6 @@ def adaptive_loop(
     num_epochs: int = 2,
     first_epoch: int = 0,
     after_epoch: Callable[[nn.Module], None] = lambda model: None,
-    keeps_history: bool = True,
 ) -> tuple[list[list[int]], Tensor]:
     """The batches of the plain loop with an adaptive sampler, and (batches, G) the weights after each batch."""
     corpus, model = Toy(), make_model()
@@ -169,7 +168,7 @@ def adaptive_loop(
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     batches, weights = [], []
     for epoch in range(first_epoch, first_epoch + num_epochs):
-        (sampler.set_epoch if keeps_history else sampler.start_at)(epoch)
+        sampler.set_epoch(epoch)
         for numbers in sampler:
             optimizer.zero_grad()
             batch_loss(model, criterion, collate([corpus[number] for number in numbers])).backward()

@@ -132,8 +132,9 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
     def plan(self, epoch: int) -> PackedBatches:
         """The batches of an epoch if the weights stayed as they are now."""
         rounds: list[Round] = []
+        before = self._before if epoch == self.epoch else (epoch * self._num_batches_of).tolist()
         while not rounds or rounds[-1].stop < self.num_batches:
-            rounds.append(self._next_round(rounds))
+            rounds.append(self._next_round(rounds, before))
         return PackedBatches.join([self._plan_round(epoch, turn) for turn in rounds])
 
     def _batch_getter(self) -> Callable[[int], list[int]]:
@@ -147,15 +148,15 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
         # All ranks plan a round in the same step, when the first of them needs it: weights change between steps.
         rank, world_size = self.rank_and_world_size
         while not self._rounds or self._rounds[-1].stop < number - rank + world_size:
-            self._rounds.append(self._next_round(self._rounds))
+            self._rounds.append(self._next_round(self._rounds, self._before))
         turn = next(turn for turn in self._rounds if number < turn.stop)
         if self._planned is None or self._planned[0] != turn.start:
             self._planned = turn.start, self._plan_round(self.epoch, turn)
         return self._planned[1][number - turn.start]
 
-    def _next_round(self, rounds: list[Round]) -> Round:
+    def _next_round(self, rounds: list[Round], before: list[int]) -> Round:
         none = [0] * self.num_groups
-        last = rounds[-1] if rounds else Round(0, counts=none, taken=self._before, credit=[0.0] * self.num_groups)
+        last = rounds[-1] if rounds else Round(0, counts=none, taken=before, credit=[0.0] * self.num_groups)
         rest = self.num_batches - last.stop  # past the end, so that all ranks get the same number
         shares = self._num_batches_of * np.array(self.objective.weights.tolist())
         num_batches = min(self.num_groups, rest) if rest > 0 else self.num_groups
