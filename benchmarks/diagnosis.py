@@ -14,14 +14,12 @@ Other utterances that are listed as suspicious are false alarms.
 from __future__ import annotations
 
 import argparse
-import random
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
+from dataset_variants import Change, keep_tenth, shuffle_fifth, write_variant
 from measuring import ResultTable
 
-from ctcdro import Manifest, Utterance
+from ctcdro import Manifest
 from ctcdro.runs.config import Config, parse_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.diagnosis import read_diagnosis
@@ -32,39 +30,12 @@ from ctcdro.storage.json_files import read_log
 from ctcdro.training.loop import train
 from ctcdro.training.training_sample import sample_indices
 
-Change = Callable[[list[Utterance]], list[Utterance]]
-
-
-def keep_tenth(utterances: list[Utterance]) -> list[Utterance]:
-    return utterances[: len(utterances) // 10]
-
-
-def shuffle_fifth(utterances: list[Utterance]) -> list[Utterance]:
-    """Moves each chosen transcript to the next chosen utterance."""
-    chosen = random.Random(0).sample(range(len(utterances)), len(utterances) // 5)
-    texts = [utterances[index].text for index in chosen]
-    changed = list(utterances)
-    for index, text in zip(chosen, [*texts[1:], texts[0]], strict=True):
-        changed[index] = replace(changed[index], text=text)
-    return changed
-
-
 SITUATIONS: dict[str, tuple[str, Change]] = {
     "normal": ("", list),
     "few data": ("deu", keep_tenth),
     "shuffled": ("ces", shuffle_fifth),
     "short": ("", list),
 }
-
-
-def write_variant(dataset: Path, folder: Path, language: str, change: Change) -> None:
-    """Copies a dataset, with the training data of one language changed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    utterances = list(Manifest.read(dataset / "train.jsonl"))
-    changed = {one.id: one for one in change([one for one in utterances if one.lang == language])}
-    kept = (one if one.lang != language else changed.get(one.id) for one in utterances)
-    Manifest(filter(None, kept)).write(folder / "train.jsonl")
-    Manifest.read(dataset / "dev.jsonl").write(folder / "dev.jsonl")
 
 
 def make_config(dataset: Path, num_batches: int) -> Config:

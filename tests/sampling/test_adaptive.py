@@ -9,7 +9,7 @@ from corpora import like_set_1
 from torch.utils.data import DataLoader
 
 import ctcdro
-from ctcdro.sampling.adaptive import apportion
+from ctcdro.sampling.adaptive import take_turns
 
 NUM_GROUPS = 3
 
@@ -170,17 +170,28 @@ def test_a_state_that_is_damaged_is_rejected():
     sampler = make(with_rates([0.6, 0.3, 0.1]))
     next(iter(sampler))
     state = sampler.state_dict()
-    for rounds in ([{"start": 0}], [{**state["rounds"][0], "counts": [1]}]):
+    for rounds in ([{"start": 0}], [{**state["rounds"][0], "taken": [1]}], [{**state["rounds"][0], "groups": [3]}]):
         with pytest.raises(ValueError, match=r"`state` must be the `state_dict\(\)` of a sampler; got the round"):
             make(with_rates([0.6, 0.3, 0.1])).load_state_dict({**state, "rounds": rounds})
 
 
-def test_apportioned_batches_never_leave_a_group_behind():
+def test_no_group_is_ever_owed_more_than_a_batch():
     credit = np.zeros(4)
     totals = np.zeros(4)
     given = np.array([0.55, 0.3, 0.14, 0.01])
     for number in range(1, 101):
-        counts, credit = apportion(4, given, credit)
-        totals += counts
-        assert counts.sum() == 4
+        groups, credit = take_turns(4, given, credit)
+        totals += np.bincount(groups, minlength=4)
+        assert len(groups) == 4
         assert np.abs(totals - 4 * number * given).max() <= 1
+
+
+def test_groups_with_equal_weights_take_turns_in_an_order_that_changes_with_the_epoch():
+    sampler = make(with_rates([0.5, 0.5, 0.5]))
+    _, groups = corpus()
+    orders = set()
+    for epoch in range(10):
+        taken = [groups[batch[0]] for batch in sampler.plan(epoch)]
+        assert taken[NUM_GROUPS:] == taken[:-NUM_GROUPS]
+        orders.add(tuple(taken[:NUM_GROUPS]))
+    assert len(orders) > 1

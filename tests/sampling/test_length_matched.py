@@ -104,13 +104,19 @@ def test_shares_are_the_audio_to_the_power_of_the_exponent(exponent, shares):
     assert [counts[group] / counts[0] for group in range(3)] == pytest.approx(shares, rel=0.05)
 
 
-def test_groups_of_equal_shares_come_in_rounds():
-    assert (order(np.array([2, 2, 2]), np.random.default_rng(0)) // 2).tolist() == [1, 0, 2, 1, 0, 2]
+def test_groups_of_equal_shares_take_turns_in_an_order_that_changes_with_the_epoch():
+    turns = [(order(np.array([4, 4, 4]), np.random.default_rng(seed)) // 4).tolist() for seed in range(10)]
+    assert all(groups == 4 * groups[:3] for groups in turns)
+    assert len({tuple(groups) for groups in turns}) > 1
 
 
-def test_groups_of_unequal_shares_are_spread_evenly():
-    in_order = order(np.array([2, 8]), np.random.default_rng(0)) < 2
-    assert in_order[:5].sum() == in_order[5:].sum() == 1
+@pytest.mark.parametrize("seed", range(5))
+def test_groups_of_unequal_shares_are_evenly_spaced(seed):
+    num_batches_of = np.array([5, 8, 40])
+    in_order = np.searchsorted(np.cumsum(num_batches_of), order(num_batches_of, np.random.default_rng(seed)), "right")
+    for group, num_batches in enumerate(num_batches_of):
+        gaps = np.diff(np.flatnonzero(in_order == group))
+        assert np.abs(gaps - num_batches_of.sum() / num_batches).max() < len(num_batches_of)
 
 
 def test_a_small_group_is_repeated_until_it_matches_or_stays_short(caplog):

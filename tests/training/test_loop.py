@@ -188,7 +188,7 @@ def test_a_run_without_any_readable_audio_ends_with_a_message(tmp_path):
     for path in data.glob("*-train-*.wav"):
         path.write_bytes(b"RIFF")
     with pytest.raises(
-        AudioError, match=r"all [0-9]+ batches of an epoch were skipped. The first error: .*train.jsonl:"
+        AudioError, match=r"all [0-9]+ batches of 10 epochs were skipped. The first error: .*train.jsonl:"
     ):
         train(config(data, "data.on_bad_audio=skip"), tmp_path / "run")
 

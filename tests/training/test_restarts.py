@@ -197,7 +197,7 @@ def test_files_that_any_process_skips_are_in_the_log(of_two_processes):
         expected = sorted(manifest[index].audio_filepath for index in itertools.chain(*skipped))
         assert sorted(re.search(r"\S+\.wav", line)[0] for line in record.get("skipped", [])) == expected
         num_differing += len(expected) > 0
-    assert num_differing > 3
+    assert num_differing > 2
 
 
 def endless(sampler, rank):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..runtime.arguments import is_whole_number
 from .batch_arrays import Indices, PackedBatches, Seconds
-from .samplers import LengthMatchedBatchSampler, Numbers, order
+from .samplers import LengthMatchedBatchSampler, Numbers
 
 
 class Weighted(Protocol):
@@ -36,8 +36,8 @@ class Round:
 
     start: int
     """Number of its first batch in the epoch."""
-    counts: list[int]
-    """(G,) batches per group."""
+    groups: list[int]
+    """Group of each batch."""
     taken: list[int]
     """(G,) batches per group before this round, since the first epoch."""
     credit: list[float]
@@ -45,7 +45,12 @@ class Round:
 
     @property
     def stop(self) -> int:
-        return self.start + sum(self.counts)
+        return self.start + len(self.groups)
+
+    @property
+    def next_taken(self) -> list[int]:
+        """(G,) batches per group after this round."""
+        return (np.array(self.taken) + np.bincount(self.groups, minlength=len(self.taken))).tolist()
 
 
 class AdaptiveBatchSampler(LengthMatchedBatchSampler):
@@ -105,7 +110,7 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
             last = self._rounds[-1] if self._rounds else None
             self.start_at(epoch)
             if last is not None:
-                self._before = np.add(last.taken, last.counts).tolist()
+                self._before = last.next_taken
 
     def start_at(self, epoch: int) -> None:
         """Sets the epoch without a history, for loops that do not save the state of the sampler."""
@@ -134,8 +139,8 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
         rounds: list[Round] = []
         before = self._before if epoch == self.epoch else (epoch * self._num_batches_of).tolist()
         while not rounds or rounds[-1].stop < self.num_batches:
-            rounds.append(self._next_round(rounds, before))
-        return PackedBatches.join([self._plan_round(epoch, turn) for turn in rounds])
+            rounds.append(self._next_round(epoch, rounds, before))
+        return PackedBatches.join([self._plan_round(turn) for turn in rounds])
 
     def _batch_getter(self) -> Callable[[int], list[int]]:
         if self._resume_at is None:
@@ -148,29 +153,32 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
         # All ranks plan a round in the same step, when the first of them needs it: weights change between steps.
         rank, world_size = self.rank_and_world_size
         while not self._rounds or self._rounds[-1].stop < number - rank + world_size:
-            self._rounds.append(self._next_round(self._rounds, self._before))
+            self._rounds.append(self._next_round(self.epoch, self._rounds, self._before))
         turn = next(turn for turn in self._rounds if number < turn.stop)
         if self._planned is None or self._planned[0] != turn.start:
-            self._planned = turn.start, self._plan_round(self.epoch, turn)
+            self._planned = turn.start, self._plan_round(turn)
         return self._planned[1][number - turn.start]
 
-    def _next_round(self, rounds: list[Round], before: list[int]) -> Round:
-        none = [0] * self.num_groups
-        last = rounds[-1] if rounds else Round(0, counts=none, taken=before, credit=[0.0] * self.num_groups)
+    def _next_round(self, epoch: int, rounds: list[Round], before: list[int]) -> Round:
+        last = rounds[-1] if rounds else Round(0, groups=[], taken=before, credit=self._first_credit(epoch))
         rest = self.num_batches - last.stop  # past the end, so that all ranks get the same number
         shares = self._num_batches_of * np.array(self.objective.weights.tolist())
         num_batches = min(self.num_groups, rest) if rest > 0 else self.num_groups
-        counts, credit = apportion(num_batches, shares / shares.sum(), np.array(last.credit))
-        taken = np.add(last.taken, last.counts)
-        return Round(last.stop, counts.tolist(), taken.tolist(), credit.tolist())
+        groups, credit = take_turns(num_batches, shares / shares.sum(), np.array(last.credit))
+        return Round(last.stop, groups, last.next_taken, credit.tolist())
 
-    def _plan_round(self, epoch: int, turn: Round) -> PackedBatches:
-        streams = []
-        for group in np.flatnonzero(turn.counts).tolist():
-            start = turn.taken[group]
-            streams.append(self._stretch(group, start, start + turn.counts[group]))
-        rng = np.random.default_rng([self.seed, epoch, turn.start])
-        return PackedBatches.join(streams).take(order(np.array(turn.counts), rng))
+    def _first_credit(self, epoch: int) -> list[float]:
+        """Much less than a batch: it only decides which of several groups with the same share comes first."""
+        turns = np.random.default_rng([self.seed, epoch]).permutation(self.num_groups)
+        return (turns / self.num_groups / 1000).tolist()
+
+    def _plan_round(self, turn: Round) -> PackedBatches:
+        counts = np.bincount(turn.groups, minlength=self.num_groups)
+        streams = [
+            self._stretch(group, turn.taken[group], turn.taken[group] + counts[group])
+            for group in np.flatnonzero(counts).tolist()
+        ]
+        return PackedBatches.join(streams).take(np.argsort(np.argsort(turn.groups, kind="stable")))
 
     def _pass(self, group: int, number: int) -> PackedBatches:
         if self._latest_passes.get(group, (None,))[0] != number:
@@ -190,29 +198,29 @@ def make_sampler(
     return LengthMatchedBatchSampler(durations, groups, *options, **named_options)
 
 
-def apportion(num_batches: int, shares: Indices, credit: Indices) -> tuple[Indices, Indices]:
-    """Distributes batches over groups by their shares; returns (G,) batches and the (G,) credit that remains.
+def take_turns(num_batches: int, shares: Indices, credit: Indices) -> tuple[list[int], Indices]:
+    """The group of each batch, evenly spaced by their shares, and the (G,) credit that remains.
 
     Each batch goes to the group that is owed most, so no group is ever owed more than one batch.
 
     Example:
-        >>> counts, credit = apportion(5, np.array([0.5, 0.3, 0.2]), np.zeros(3))
-        >>> counts.tolist(), credit.round(2).tolist()
-        ([3, 1, 1], [-0.5, 0.5, 0.0])
+        >>> groups, credit = take_turns(5, np.array([0.5, 0.3, 0.2]), np.zeros(3))
+        >>> groups, credit.round(2).tolist()
+        ([0, 1, 2, 0, 0], [-0.5, 0.5, 0.0])
     """
-    counts, credit = np.zeros(len(shares), dtype=np.int64), credit.copy()
+    groups, credit = [], credit.copy()
     for _ in range(num_batches):
         credit += shares
-        group = int(credit.argmax())
-        credit[group] -= 1
-        counts[group] += 1
-    return counts, credit
+        groups.append(int(credit.argmax()))
+        credit[groups[-1]] -= 1
+    return groups, credit
 
 
 def _read_round(record: dict[str, Any], num_groups: int) -> Round:
     try:
         turn = Round(**record)
-        if {len(turn.counts), len(turn.taken), len(turn.credit)} == {num_groups} and is_whole_number(turn.start):
+        lengths_fit = {len(turn.taken), len(turn.credit)} == {num_groups}
+        if lengths_fit and is_whole_number(turn.start) and set(turn.groups) <= set(range(num_groups)):
             return turn
     except TypeError:
         pass

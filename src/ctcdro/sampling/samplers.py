@@ -37,10 +37,9 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
     """Batches of one group each, with total durations close to `batch_duration` (section 3.1 of the paper).
 
     Each group has an endless stream of passes over its utterances, packed differently in every pass. An epoch is the
-    next part of all streams. Groups take turns: with `exponent=0`, every round of `num_groups` batches contains each
-    group once, in random order, so that CTC-DRO can update its weights every round. With other exponents, the batches
-    of a group are spread evenly. The authors' sampler packs once for all epochs, by first-fit decreasing, and does not
-    order groups.
+    next part of all streams. The batches of a group are evenly spaced: with `exponent=0`, groups take turns, in a
+    random order that is the same for all rounds of an epoch, and CTC-DRO can update its weights every round. The
+    authors' sampler packs once for all epochs, by first-fit decreasing, and does not order groups.
 
     An epoch has as many batches as one pass over all audio needs, rounded to equal shares. An utterance longer than
     `batch_duration` forms its own batch. A group with less audio than one batch is repeated, or stays short with
@@ -230,10 +229,11 @@ class GroupUniformBatchSampler(FixedSizeBatchSampler):
 def order(num_batches_of: Indices, rng: np.random.Generator) -> Indices:
     """Interleaves the batches of all groups evenly. Batches of group 0 are numbered first, then those of group 1.
 
-    An epoch is the interval from 0 to 1. A group with n batches has one at a random point in each n-th of it. Groups
-    with the same number of batches are therefore ordered in rounds, each round with every group once.
+    An epoch is the interval from 0 to 1. A group with n batches has one in each n-th of it, always at the same point,
+    which is random. Groups with the same number of batches therefore take turns. Random points in each n-th would bring
+    some batches of a group close together and others far apart, which costs accuracy.
     """
-    moments = [(np.arange(num) + rng.random(num)) / num for num in num_batches_of]
+    moments = [(np.arange(num) + rng.random()) / num for num in num_batches_of]
     return np.argsort(np.concatenate(moments), kind="stable")
 
 

@@ -81,8 +81,9 @@ class StreamBatches:
 
     def __post_init__(self) -> None:
         self.read = StreamPosition()
-        self._groups = {name: GroupBuffer() for name in self.group_names}
         self._rng = random.Random(repr(self.seed))  # for single numbers, several times as fast as numpy
+        turns = self._rng.sample(self.group_names, len(self.group_names))
+        self._groups = {name: GroupBuffer() for name in turns}
         self._packing_rng = np.random.default_rng(self.seed)
         self._num_held = 0
         self._has_ended = False
@@ -162,7 +163,6 @@ class StreamBatches:
                 # Counted from the turn that was due, so that the average is right, but without turns missed long ago.
                 group.latest_turn = max(turn, self._now - 1)
                 due.append(group)
-        self._rng.shuffle(due)
         return due
 
 

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from ..speech.batch import Batch
     from .run import Run
 
+# Epochs without readable audio before a run stops. More than one: with several processes, groups take turns, and in one
+# epoch a process may have only batches of an unreadable group.
+MAX_EMPTY_EPOCHS = 10
+
 
 def train(
     config: Config,
@@ -146,13 +150,14 @@ def _seed_step(run: Run) -> None:
 
 def _next_batch(run: Run, skipped: list[str]) -> Batch:
     """The next batch with readable audio. Errors of unreadable audio are added to `skipped`."""
-    for _ in range(len(run.stream) + 1):
+    for _ in range(MAX_EMPTY_EPOCHS * len(run.stream) + 1):
         batch = next(run.stream)
         skipped += batch.skipped
         if batch.num_utterances:
             return batch
     raise AudioError(
-        f"No audio can be read: all {len(run.stream):,} batches of an epoch were skipped. The first error: {skipped[0]}"
+        f"No audio can be read: all {len(run.stream):,} batches of {MAX_EMPTY_EPOCHS} epochs were skipped. The first "
+        f"error: {skipped[0]}"
     )
 
 

@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 class LengthMatchedStreamSampler(ResumableCutSampler):
     """CutSets of one group each, with total durations close to `batch_duration`, from a stream of any length.
 
-    Every cut occurs exactly once per epoch. Groups take turns: every round has one batch per group, in random order. A
-    group with 1/n of the audio of the largest has a batch in every n-th round. While the buffer has only a few batches
-    of a group, rounds skip that group, so memory is bounded for any stream.
+    Every cut occurs exactly once per epoch. Groups take turns: every round has one batch per group, in the same order.
+    A group with 1/n of the audio of the largest has a batch in every n-th round. While the buffer has only a few
+    batches of a group, rounds skip that group, so memory is bounded for any stream.
 
     For equal shares of unequal groups, mix repeated streams: `CutSet.mux(*(cuts.repeat() for cuts in cuts_of_groups))`.
 
