@@ -9,6 +9,7 @@ import time
 
 import pytest
 import yaml
+from cases import case
 from in_process import run
 from tones import write_dataset
 
@@ -98,17 +99,23 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("command", WRONG)
-def test_a_wrong_command_gets_one_line_with_the_remedy(command, folder, monkeypatch):
+@pytest.mark.parametrize("name", sorted({command.split()[0] for command in WRONG}))
+def test_a_wrong_command_gets_one_line_with_the_remedy(name, folder, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    done = run(*command.split(), cwd=folder)
+    for command in WRONG:
+        if command.split()[0] == name:
+            with case(f"ctcdro {command}"):
+                assert_one_line(run(*command.split(), cwd=folder), remedy=WRONG[command])
+                assert not list(folder.glob("new/*.jsonl"))
+
+
+def assert_one_line(done, remedy):
     assert done.returncode == 2
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
     assert line.startswith("ctcdro: ")
-    assert WRONG[command] in line
+    assert remedy in line
     assert "Errno" not in line
-    assert not list(folder.glob("new/*.jsonl"))
 
 
 def test_several_problems_of_a_configuration_get_a_line_each(folder):

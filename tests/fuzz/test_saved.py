@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from cases import case
 from hostile import FUZZ, altered, as_json, damaged, is_reported
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,9 +88,9 @@ def test_checkpoints_made_up_with_right_digests_are_read_or_skipped(checkpoints,
     assert loaded.step in (5, 10)
 
 
-@pytest.mark.parametrize("name", ["²", "1" * 200, "-1", "000000010.new"])
-def test_folders_next_to_checkpoints_are_ignored(checkpoints, name):
-    os.mkdir(checkpoints / name)
+def test_folders_next_to_checkpoints_are_ignored(checkpoints):
+    for name in ("²", "1" * 200, "-1", "000000010.new"):
+        os.mkdir(checkpoints / name)
     assert load_checkpoint(checkpoints).step == 10
     save_checkpoint(checkpoints, Checkpoint(11, {"a": torch.ones(3)}, {}))
     assert load_checkpoint(checkpoints).step == 11
@@ -133,32 +134,32 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "key", "size"), [(kind, key, size) for kind, sizes in SIZES.items() for key, size in sizes.items()]
-)
-def test_impossible_sizes_of_models_take_neither_memory_nor_time(request, kind, key, size):
+@pytest.mark.parametrize("kind", SIZES)
+def test_impossible_sizes_of_models_take_neither_memory_nor_time(request, kind):
     folder = request.getfixturevalue(kind)
     path = folder / "config.json"
     sound = path.read_bytes()
-    record = json.loads(sound)
-    section = record["settings"] if key == "vocabulary_size" else record["encoder"].get("config", record["encoder"])
-    assert key in section
-    section[key] = [size] * len(section[key]) if isinstance(section[key], list) else size
-    path.write_bytes(as_json(record))
-    try:
-        is_reported(lambda: load(folder), folder)
-    finally:
-        path.write_bytes(sound)
+    for key, size in SIZES[kind].items():
+        record = json.loads(sound)
+        section = record["settings"] if key == "vocabulary_size" else record["encoder"].get("config", record["encoder"])
+        assert key in section
+        section[key] = [size] * len(section[key]) if isinstance(section[key], list) else size
+        path.write_bytes(as_json(record))
+        try:
+            with case(key):
+                is_reported(lambda: load(folder), folder)
+        finally:
+            path.write_bytes(sound)
 
 
-@pytest.mark.parametrize("name", ["vocab.json", "model.safetensors", "config.json"])
-def test_a_model_without_one_of_its_files_is_named(model, name):
-    os.rename(model / name, model / "away")
-    try:
-        with pytest.raises((ValueError, OSError), match=name.replace(".", r"\.")):
-            load(model)
-    finally:
-        os.rename(model / "away", model / name)
+def test_a_model_without_one_of_its_files_is_named(model):
+    for name in ("vocab.json", "model.safetensors", "config.json"):
+        os.rename(model / name, model / "away")
+        try:
+            with case(name), pytest.raises((ValueError, OSError), match=name.replace(".", r"\.")):
+                load(model)
+        finally:
+            os.rename(model / "away", model / name)
 
 
 @given(st.data())

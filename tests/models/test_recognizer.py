@@ -11,6 +11,7 @@ import pytest
 import tiny_encoders
 import torch
 import transformers
+from cases import case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -318,9 +319,8 @@ def test_whisper_takes_its_whole_window_and_not_a_sample_more(encoder):
         model(*draw(48_001))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_arguments_that_do_not_go_together_are_refused():
+    for options, message in (
         ({"head": "deep"}, "`head` must be"),
         (
             {"head": "transformer"},
@@ -329,11 +329,9 @@ def test_whisper_takes_its_whole_window_and_not_a_sample_more(encoder):
         ({"freeze_encoder": True}, "does not support .*`freeze_encoder`"),
         ({"encoder": "any", "freeze_encoder": True, "lora": Lora()}, "mutually exclusive"),
         ({"encoder": "any", "freeze_encoder": True, "gradient_checkpointing": True}, "has no effect with"),
-    ],
-)
-def test_arguments_that_do_not_go_together_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        build(**{"encoder": "mel-small", "vocabulary_size": 12, **options})
+    ):
+        with case(options), pytest.raises(ValueError, match=message):
+            build(**{"encoder": "mel-small", "vocabulary_size": 12, **options})
 
 
 def test_a_checkpoint_of_another_kind_is_refused(tmp_path):

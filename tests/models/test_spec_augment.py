@@ -1,7 +1,6 @@
 """SpecAugment: masks and their statistics."""
 
 import pytest
-import tiny_encoders
 import torch
 
 from ctcdro.models.recognizer import build
@@ -105,7 +104,7 @@ def test_gradients_flow_around_the_masks():
     assert (features.grad != 0).any()
 
 
-@pytest.mark.parametrize("name", ["mel-small", *tiny_encoders.MODELS])
+@pytest.mark.parametrize("name", ["mel-small", "wav2vec2", "wav2vec2-bert", "whisper"])  # one for each front end
 def test_with_a_linear_head_the_encoder_masks_its_input_in_training_only(folders, name):
     plain, masked = (
         build(folders.get(name, name), 7, head="linear", spec_augment=spec_augment, seed=0)

@@ -8,7 +8,6 @@ from oracle import algorithm_1, algorithm_2, error_weighting
 import ctcdro
 
 pytestmark = pytest.mark.usefixtures("path")
-mixed_or_not = pytest.mark.parametrize("mixed", [False, True], ids=["one group per batch", "mixed groups"])
 
 
 def assert_same_run(run, expected):
@@ -20,8 +19,9 @@ def assert_same_run(run, expected):
     assert num_batches >= 300
 
 
-@mixed_or_not
-@pytest.mark.parametrize(("step_size", "smoothing"), [(1e-3, 0.0), (1e-3, 0.1), (1e-3, 0.5), (1e-3, 1.0), (1e-4, 0.1)])
+@pytest.mark.parametrize(
+    ("step_size", "smoothing", "mixed"), [(1e-3, 0.0, True), (1e-3, 0.5, False), (1e-3, 1.0, True), (1e-4, 0.1, False)]
+)
 def test_ctc_dro_follows_algorithm_2(step_size, smoothing, mixed):
     batches = draw_batches(400, mixed=mixed)
     objective = ctcdro.ctc_dro(NUM_GROUPS, step_size=step_size, smoothing=smoothing)
@@ -30,23 +30,20 @@ def test_ctc_dro_follows_algorithm_2(step_size, smoothing, mixed):
     assert objective.weights.max() > 0.3
 
 
-@mixed_or_not
-def test_the_ablation_follows_algorithm_2_with_the_step_of_algorithm_1(mixed):
-    batches = draw_batches(400, mixed=mixed)
+def test_the_ablation_follows_algorithm_2_with_the_step_of_algorithm_1():
+    batches = draw_batches(400, mixed=True)
     objective = ctcdro.ctc_dro_unsmoothed(NUM_GROUPS, step_size=1e-4)
     assert_same_run(run(objective, batches), algorithm_2(batches, NUM_GROUPS, lambda loss, q: 1e-4 * loss))
 
 
-@mixed_or_not
-def test_group_dro_follows_algorithm_1(mixed):
-    batches = draw_batches(400, mixed=mixed)
+def test_group_dro_follows_algorithm_1():
+    batches = draw_batches(400, mixed=True)
     objective = ctcdro.group_dro(NUM_GROUPS, step_size=1e-4)
     assert_same_run(run(objective, batches), algorithm_1(batches, NUM_GROUPS, step_size=1e-4))
 
 
-@mixed_or_not
-def test_weights_that_follow_the_loss_per_character_see_characters_and_gradients_do_not(mixed):
-    batches = draw_batches(400, mixed=mixed)
+def test_weights_that_follow_the_loss_per_character_see_characters_and_gradients_do_not():
+    batches = draw_batches(400, mixed=True)
     sizes = [[int(number) for number in tensors(batch)[2]] for batch in batches]
     objective = ctcdro.ctc_dro(NUM_GROUPS, step_size=1e-3, smoothing=0.5, signal="loss_per_character")
     expected = algorithm_2(batches, NUM_GROUPS, lambda loss, q: 1e-3 * loss / (q + 0.5), characters=sizes)
@@ -56,8 +53,7 @@ def test_weights_that_follow_the_loss_per_character_see_characters_and_gradients
     assert objective.weights.argmax() != by_second.weights.argmax()
 
 
-@mixed_or_not
-@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize(("power", "mixed"), [(0.0, True), (1.0, False), (2.0, True)])
 def test_error_weighted_follows_the_estimated_error_rates(power, mixed):
     batches = draw_batches(400, mixed=mixed)
     sizes = [[int(number) for number in tensors(batch)[2]] for batch in batches]

@@ -8,16 +8,29 @@ from functools import partial
 
 import pytest
 import torch
+from cases import case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from objective_runs import NUM_GROUPS, OBJECTIVES, draw_batches, run, tensors
+from objective_runs import NUM_GROUPS, OBJECTIVES, WITH_CHARACTERS, draw_batches, run, tensors
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ctcdro
 
 pytestmark = pytest.mark.usefixtures("path")
 
+# Every objective on the host. On the device, one that updates its weights after each batch and one that does in rounds.
+ON_HOST = [(name, "on the host") for name in OBJECTIVES]
+ON_DEVICE = [(name, "on the device") for name in ("group_dro", "ctc_dro")]
+every_objective = pytest.mark.parametrize(("make", "path"), ON_HOST + ON_DEVICE, indirect=True)
+ON_HOST_WITH_CHARACTERS = [*ON_HOST, *((name, "on the host") for name in WITH_CHARACTERS)]
+every_objective_with_characters = pytest.mark.parametrize(
+    ("make_any", "path"),
+    [*ON_HOST_WITH_CHARACTERS, *ON_DEVICE, *((name, "on the device") for name in WITH_CHARACTERS)],
+    indirect=True,
+)
 
+
+@every_objective
 def test_weights_stay_on_the_simplex_under_huge_losses(make):
     objective = make(3)
     for losses in ([1e6, 1.0, 5.0], [0.0, 1e6, 1e6], [1e6, 1e6, 0.0]) * 20:
@@ -37,6 +50,7 @@ def test_losses_of_a_million_with_a_step_size_of_a_tenth_leave_finite_weights():
             assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
 
 
+@every_objective_with_characters
 def test_an_infinite_loss_counts_as_if_it_were_not_there(make_any):
     with_it, without_it = make_any(NUM_GROUPS), make_any(NUM_GROUPS)
     for number, batch in enumerate(draw_batches(60, mixed=True)):
@@ -56,6 +70,7 @@ def test_an_infinite_loss_counts_as_if_it_were_not_there(make_any):
     assert without_it.num_skipped.tolist() == [0, 0, 0, 0]
 
 
+@every_objective_with_characters
 def test_a_broken_loss_shows_in_the_value_and_never_reaches_the_weights(make_any):
     for broken in (math.nan, -math.inf):
         assert_broken_loss_shows(make_any, broken)
@@ -82,6 +97,7 @@ def assert_broken_loss_shows(make_any, broken):
     assert value.isnan() if math.isnan(broken) else value == broken
 
 
+@every_objective
 def test_a_batch_of_infinite_losses_moves_nothing_and_is_reported_once(make, path):
     objective = make(3, group_names=["ces", "cmn", "tam"])
     objective(torch.tensor([3.0]), torch.tensor([1]))
@@ -115,6 +131,7 @@ def test_an_evaluation_batch_of_infinite_losses_is_reported(path):
         assert objective(torch.tensor([math.inf]), torch.tensor([7])) == 0
 
 
+@every_objective
 def test_evaluation_gives_the_plain_sum_and_moves_nothing(make):
     objective = make(NUM_GROUPS)
     for batch in draw_batches(10, mixed=True):
@@ -127,6 +144,7 @@ def test_evaluation_gives_the_plain_sum_and_moves_nothing(make):
     assert all(torch.equal(before[key], after[key]) for key in before)
 
 
+@pytest.mark.parametrize(("make_any", "path"), ON_HOST_WITH_CHARACTERS, indirect=True)
 def test_no_step_reads_a_value_from_the_device(make_any):
     # Fake tensors have no values, and refuse every operation that would have the host read one.
     with FakeTensorMode():
@@ -138,30 +156,36 @@ def test_no_step_reads_a_value_from_the_device(make_any):
             objective.weights.max().item()
 
 
-def test_losses_of_any_precision_are_accepted(make):
-    losses, groups = torch.tensor([5.0, 4.0]), torch.tensor([0, 1], dtype=torch.int32)
-    for dtype in (torch.float64, torch.bfloat16, torch.float16):
-        expected, objective = make(2), make(2)
-        value = objective(losses.to(dtype), groups).float()
-        torch.testing.assert_close(value, expected(losses, groups), rtol=1e-2, atol=0)
-        assert torch.equal(objective.weights, expected.weights)
+def test_losses_of_any_precision_are_accepted():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            losses, groups = torch.tensor([5.0, 4.0]), torch.tensor([0, 1], dtype=torch.int32)
+            for dtype in (torch.float64, torch.bfloat16, torch.float16):
+                expected, objective = make(2), make(2)
+                value = objective(losses.to(dtype), groups).float()
+                torch.testing.assert_close(value, expected(losses, groups), rtol=1e-2, atol=0)
+                assert torch.equal(objective.weights, expected.weights)
 
 
-def test_one_group_keeps_all_the_weight(make):
-    objective = make(1)
-    for _ in range(3):
-        objective(torch.tensor([5.0, 2.0]), torch.tensor([0, 0]))
-    assert objective.weights.tolist() == [1.0]
+def test_one_group_keeps_all_the_weight():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            objective = make(1)
+            for _ in range(3):
+                objective(torch.tensor([5.0, 2.0]), torch.tensor([0, 0]))
+            assert objective.weights.tolist() == [1.0]
 
 
-def test_a_thousand_groups_are_weighed(make):
-    objective = make(1000)
-    objective(torch.rand(1000), torch.arange(1000))
-    if objective.needs_error_rates:
-        objective.update_error_rates(torch.rand(1000))
-    assert objective.pending.max() == 0
-    assert objective.weights.max() > objective.weights.min() or make is ctcdro.erm
-    assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
+def test_a_thousand_groups_are_weighed():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            objective = make(1000)
+            objective(torch.rand(1000), torch.arange(1000))
+            if objective.needs_error_rates:
+                objective.update_error_rates(torch.rand(1000))
+            assert objective.pending.max() == 0
+            assert objective.weights.max() > objective.weights.min() or make is ctcdro.erm
+            assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -173,17 +197,21 @@ def test_any_batch_leaves_weights_on_the_simplex(batch):
         assert objective.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
 
 
-def test_sums_of_half_precision_losses_do_not_overflow(make):
-    losses = torch.full((4,), 30_000.0, dtype=torch.float16)
-    assert make(2)(losses, torch.tensor([0, 0, 1, 1])).isfinite()
-    assert make(2).eval()(losses, torch.tensor([0, 0, 1, 1])) == 120_000
+def test_sums_of_half_precision_losses_do_not_overflow():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            losses = torch.full((4,), 30_000.0, dtype=torch.float16)
+            assert make(2)(losses, torch.tensor([0, 0, 1, 1])).isfinite()
+            assert make(2).eval()(losses, torch.tensor([0, 0, 1, 1])) == 120_000
 
 
-def test_sums_beyond_single_precision_leave_finite_weights(make):
-    objective = make(2)
-    for _ in range(3):
-        objective(torch.tensor([3e38, 3e38, 1.0]), torch.tensor([0, 0, 1]))
-        assert objective.weights.isfinite().all()
+def test_sums_beyond_single_precision_leave_finite_weights():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            objective = make(2)
+            for _ in range(3):
+                objective(torch.tensor([3e38, 3e38, 1.0]), torch.tensor([0, 0, 1]))
+                assert objective.weights.isfinite().all()
 
 
 def test_a_step_size_of_zero_moves_nothing():
@@ -193,30 +221,33 @@ def test_a_step_size_of_zero_moves_nothing():
         assert objective.weights.tolist() == pytest.approx([0.5, 0.5])
 
 
-def test_groups_of_every_integer_type_give_the_same_result(make):
-    losses, groups = torch.tensor([10.0, 20.0, 30.0]), torch.tensor([1, 1, 2])  # as uint8, a mask would fit
-    for dtype in (torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32, torch.uint64):
-        expected, objective = make(3), make(3)
-        for _ in range(2):
-            assert objective(losses, groups.to(dtype)) == expected(losses, groups)
-            assert objective(losses[:2], groups[1:].to(dtype)) == expected(losses[:2], groups[1:])
-            assert objective(losses, (2 - groups).to(dtype)) == expected(losses, 2 - groups)
-        assert torch.equal(objective.weights, expected.weights)
+def test_groups_of_every_integer_type_give_the_same_result():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            losses, groups = torch.tensor([10.0, 20.0, 30.0]), torch.tensor([1, 1, 2])  # as uint8, a mask would fit
+            for dtype in (torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32, torch.uint64):
+                expected, objective = make(3), make(3)
+                for _ in range(2):
+                    assert objective(losses, groups.to(dtype)) == expected(losses, groups)
+                    assert objective(losses[:2], groups[1:].to(dtype)) == expected(losses[:2], groups[1:])
+                    assert objective(losses, (2 - groups).to(dtype)) == expected(losses, 2 - groups)
+                assert torch.equal(objective.weights, expected.weights)
 
 
-def test_an_empty_batch_counts_as_nothing(make):
-    objective = make(2)
-    losses = torch.zeros(0, requires_grad=True)
-    loss = objective(losses, [])
-    loss.backward()
-    assert loss == 0
-    assert objective.weights.tolist() == [0.5, 0.5]
+def test_an_empty_batch_counts_as_nothing():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            objective = make(2)
+            losses = torch.zeros(0, requires_grad=True)
+            loss = objective(losses, [])
+            loss.backward()
+            assert loss == 0
+            assert objective.weights.tolist() == [0.5, 0.5]
 
 
-@pytest.mark.parametrize("mixed", [False, True], ids=["one group a batch", "mixed groups"])
-def test_groups_without_batches_are_reported_once(mixed, path):
+def test_groups_without_batches_are_reported_once(path):
     objective = ctcdro.ctc_dro(4, step_size=1e-3, smoothing=0.5, group_names=["ces", "cmn", "kor", "tam"])
-    present = draw_batches(1500, mixed=mixed, num_groups=2)
+    present = draw_batches(1500, mixed=True, num_groups=2)
     with warnings.catch_warnings(record=True, action="always") as caught:
         list(run(objective, present[:100]))
         assert not caught

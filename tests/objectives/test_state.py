@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from cases import case
 from objective_runs import NUM_GROUPS, OBJECTIVES, draw_batches, run
 
 import ctcdro
@@ -32,18 +33,20 @@ def test_pending_losses_are_part_of_the_state():
     assert state["pending"].tolist() == [[0, 15], [0, 1], [0, 0]]
 
 
-def test_a_state_of_other_groups_is_rejected_and_changes_nothing(make):
-    saved = make(3, group_names=["ces", "cmn", "nan"])
-    saved(torch.tensor([5.0]), torch.tensor([0]))
-    for other, difference in (
-        (make(2, group_names=["ces", "cmn"]), r"3 groups \(ces, cmn, nan\).*has 2 \(ces, cmn\)"),
-        (make(4), r"3 groups \(ces, cmn, nan\).*has 4;"),
-        (make(3, group_names=["ces", "nan", "cmn"]), r"\(ces, cmn, nan\).*\(ces, nan, cmn\)"),
-    ):
-        before = copy.deepcopy(other.state_dict())
-        with pytest.raises(ValueError, match=difference):
-            other.load_state_dict(saved.state_dict())
-        assert all(torch.equal(before[key], other.state_dict()[key]) for key in before)
+def test_a_state_of_other_groups_is_rejected_and_changes_nothing():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            saved = make(3, group_names=["ces", "cmn", "nan"])
+            saved(torch.tensor([5.0]), torch.tensor([0]))
+            for other, difference in (
+                (make(2, group_names=["ces", "cmn"]), r"3 groups \(ces, cmn, nan\).*has 2 \(ces, cmn\)"),
+                (make(4), r"3 groups \(ces, cmn, nan\).*has 4;"),
+                (make(3, group_names=["ces", "nan", "cmn"]), r"\(ces, cmn, nan\).*\(ces, nan, cmn\)"),
+            ):
+                before = copy.deepcopy(other.state_dict())
+                with pytest.raises(ValueError, match=difference):
+                    other.load_state_dict(saved.state_dict())
+                assert all(torch.equal(before[key], other.state_dict()[key]) for key in before)
 
 
 def test_a_state_of_other_groups_is_rejected_inside_a_model():
@@ -53,31 +56,37 @@ def test_a_state_of_other_groups_is_rejected_inside_a_model():
         other.load_state_dict(saved.state_dict())
 
 
-def test_a_state_without_names_fits_as_many_named_groups(make):
-    saved = make(2)
-    saved(torch.tensor([5.0, 4.0]), torch.tensor([0, 1]))
-    named = make(2, group_names=["ces", "cmn"])
-    named.load_state_dict(saved.state_dict())
-    assert torch.equal(named.weights, saved.weights)
+def test_a_state_without_names_fits_as_many_named_groups():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            saved = make(2)
+            saved(torch.tensor([5.0, 4.0]), torch.tensor([0, 1]))
+            named = make(2, group_names=["ces", "cmn"])
+            named.load_state_dict(saved.state_dict())
+            assert torch.equal(named.weights, saved.weights)
 
 
-def test_casting_a_model_to_half_precision_does_not_round_the_weights(make):
-    objective = make(3)
-    objective(torch.tensor([50.0, 7.0, 1.0]), torch.tensor([0, 1, 2]))
-    weights = objective.weights
-    model = torch.nn.Sequential(torch.nn.Linear(2, 2), objective).bfloat16()
-    assert model[0].weight.dtype == torch.bfloat16
-    assert torch.equal(objective.weights, weights)
-    assert make(3).to("meta").weights.is_meta
+def test_casting_a_model_to_half_precision_does_not_round_the_weights():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            objective = make(3)
+            objective(torch.tensor([50.0, 7.0, 1.0]), torch.tensor([0, 1, 2]))
+            weights = objective.weights
+            model = torch.nn.Sequential(torch.nn.Linear(2, 2), objective).bfloat16()
+            assert model[0].weight.dtype == torch.bfloat16
+            assert torch.equal(objective.weights, weights)
+            assert make(3).to("meta").weights.is_meta
 
 
-def test_weights_are_kept_in_single_precision_whatever_the_default(make):
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        objective = make(3)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert objective.weights.dtype == torch.float32
+def test_weights_are_kept_in_single_precision_whatever_the_default():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            torch.set_default_dtype(torch.bfloat16)
+            try:
+                objective = make(3)
+            finally:
+                torch.set_default_dtype(torch.float32)
+            assert objective.weights.dtype == torch.float32
 
 
 def test_the_settings_show():
@@ -89,14 +98,16 @@ def test_the_settings_show():
     assert "step_size=0.0001, smoothing=0.1" in repr(ctcdro.CTCDROLoss(2, step_size=1e-4, smoothing=0.1))
 
 
-def test_a_state_that_is_not_finite_is_rejected_and_changes_nothing(make):
-    saved = make(2)
-    saved(torch.tensor([5.0]), torch.tensor([0]))
-    for name in ("log_weights", "pending"):
-        state = copy.deepcopy(saved.state_dict())
-        state[name].view(-1)[1] = math.nan
-        model = torch.nn.ModuleDict({"loss": make(2)})
-        with pytest.raises(ValueError, match=f"infinite or NaN values in `loss.{name}`"):
-            model.load_state_dict({f"loss.{key}": value for key, value in state.items()})
-        assert model["loss"].pending.tolist() == [[0, 0]] * 3
-        assert model["loss"].weights.tolist() == [0.5, 0.5]
+def test_a_state_that_is_not_finite_is_rejected_and_changes_nothing():
+    for name, make in OBJECTIVES.items():
+        with case(name):
+            saved = make(2)
+            saved(torch.tensor([5.0]), torch.tensor([0]))
+            for key in ("log_weights", "pending"):
+                state = copy.deepcopy(saved.state_dict())
+                state[key].view(-1)[1] = math.nan
+                model = torch.nn.ModuleDict({"loss": make(2)})
+                with pytest.raises(ValueError, match=f"infinite or NaN values in `loss.{key}`"):
+                    model.load_state_dict({f"loss.{name}": value for name, value in state.items()})
+                assert model["loss"].pending.tolist() == [[0, 0]] * 3
+                assert model["loss"].weights.tolist() == [0.5, 0.5]

@@ -1,6 +1,7 @@
 """Wrong configurations: each problem is one line with the path of its key and the remedy; all are listed at once."""
 
 import pytest
+from cases import case
 
 from ctcdro.runs.config import parse_config, read_config
 from ctcdro.sweeps.config import parse_sweep
@@ -189,17 +190,18 @@ def test_all_problems_of_a_section_are_listed_at_once():
     assert listed == ["model.head", "model.lora", "model.gradient_checkpointing"]
 
 
-@pytest.mark.parametrize("override", ["seed", "=1", "seed.a=1", "model.head=[", "objective.name.x=1"])
-def test_overrides_written_wrongly_are_named(override):
-    with pytest.raises(ValueError, match="--set"):
-        parse_config(run(seed=1, objective={"name": "erm"}), [override])
+def test_overrides_written_wrongly_are_named():
+    for override in ("seed", "=1", "seed.a=1", "model.head=[", "objective.name.x=1"):
+        with case(override), pytest.raises(ValueError, match="--set"):
+            parse_config(run(seed=1, objective={"name": "erm"}), [override])
 
 
-@pytest.mark.parametrize("text", ["- a\n- b\n", "a: [", "", "\x00", "!!python/object/apply:os.system ['true']"])
-def test_files_that_are_not_configurations_are_rejected(tmp_path, text):
-    (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises(ValueError, match=r"config\.yaml: "):
-        read_config(tmp_path / "config.yaml")
+def test_files_that_are_not_configurations_are_rejected(tmp_path):
+    for text in ("- a\n- b\n", "a: [", "", "\x00", "!!python/object/apply:os.system ['true']"):
+        with case(text):
+            (tmp_path / "config.yaml").write_text(text)
+            with pytest.raises(ValueError, match=r"config\.yaml: "):
+                read_config(tmp_path / "config.yaml")
 
 
 def test_aliases_are_rejected(tmp_path):

@@ -1,23 +1,21 @@
 """Run folders: names of files, and numbers that can be computed with."""
 
-import pytest
+from cases import case
 
 from ctcdro.runs.folder import ResultName, RunFolder, is_number
 
 
-@pytest.mark.parametrize(
-    ("name", "result"),
-    [
+def test_names_of_results_can_be_parsed():
+    for name, result in (
         ("test", ResultName("test")),
         ("dev-beam", ResultName("dev", is_beam=True)),
         ("test-of-fleurs", ResultName("test", dataset="fleurs")),
         ("test-of-fleurs-beam", ResultName("test", "fleurs", is_beam=True)),
-    ],
-)
-def test_names_of_results_can_be_parsed(name, result):
-    assert ResultName.parse(name) == result
-    assert str(result) == name
-    assert RunFolder("run").scores(name).as_posix() == f"run/scores/{name}.json"
+    ):
+        with case(name):
+            assert ResultName.parse(name) == result
+            assert str(result) == name
+            assert RunFolder("run").scores(name).as_posix() == f"run/scores/{name}.json"
 
 
 def test_only_finite_numbers_of_a_sensible_size_count():

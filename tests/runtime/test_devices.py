@@ -2,14 +2,18 @@
 
 import pytest
 import torch
+from cases import case
 
 from ctcdro.runtime.devices import select_device
 
 
-@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:one", "mps", ""])
-def test_unknown_names_are_rejected(name):
-    with pytest.raises(ValueError, match=r"^--device \(`device` in Python\) must be auto, cpu, cuda or cuda:N; got"):
-        select_device(name)
+def test_unknown_names_are_rejected():
+    for name in ("gpu", "cuda:", "cuda:one", "mps", ""):
+        with (
+            case(name),
+            pytest.raises(ValueError, match=r"^--device \(`device` in Python\) must be auto, cpu, cuda or cuda:N; got"),
+        ):
+            select_device(name)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from cases import case
 from corpora import like_set_1
 from hypothesis import given
 from hypothesis import strategies as st
@@ -204,9 +205,8 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
     assert plans[0] == plans[1] == plans[2]
 
 
-@pytest.mark.parametrize(
-    ("durations", "groups", "options", "message"),
-    [
+def test_bad_data_is_named():
+    for durations, groups, options, message in (
         (
             [1, 0, np.nan, np.inf],
             [0] * 4,
@@ -227,11 +227,9 @@ def test_arrays_tensors_and_lists_give_the_same_batches():
         ([1.0], [0], {"batch_duration": "50"}, "`batch_duration` must be a positive number of seconds; got '50'"),
         ([1.0], [0], {"exponent": 1.5}, r"`exponent` must be from 0 .* to 1 .*; got 1.5"),
         ([0.01, 50.0], [0, 1], {}, "group 0 has only 0.01 s of audio, and would be repeated over 1,000 times"),
-    ],
-)
-def test_bad_data_is_named(durations, groups, options, message):
-    with pytest.raises(ValueError, match=message):
-        LengthMatchedBatchSampler(durations, groups, **options)
+    ):
+        with case(message), pytest.raises(ValueError, match=message):
+            LengthMatchedBatchSampler(durations, groups, **options)
 
 
 def test_similar_length_batches_hold_every_utterance_once_and_little_padding():

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from cases import case
 from corpora import like_set_1
 from hypothesis import given
 from hypothesis import strategies as st
@@ -246,18 +247,15 @@ def test_resuming_anywhere_yields_the_rest(corpus, batch_duration, exponent, epo
     assert done + list(resumed) == expected
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_options_that_make_no_sense_are_named():
+    for options, message in (
         ({"rank": 0}, "got rank=0, world_size=None"),
         ({"world_size": 2}, "got rank=None, world_size=2"),
         ({"rank": 2, "world_size": 2}, "`rank` must be from 0 to `world_size` - 1; got rank=2"),
         ({"seed": -1}, "`seed` must be a non-negative integer; got -1"),
-    ],
-)
-def test_options_that_make_no_sense_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        any_sampler(*small_corpus(), **options)
+    ):
+        with case(options), pytest.raises(ValueError, match=message):
+            any_sampler(*small_corpus(), **options)
 
 
 def test_a_negative_epoch_is_refused():

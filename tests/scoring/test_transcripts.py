@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from cases import case
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,9 +77,8 @@ def test_references_without_a_language_may_get_one_for_all(tmp_path):
         read_references(tmp_path / "text")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
+def test_what_is_wrong_is_named_by_file_and_line(tmp_path):
+    for name, content, message in (
         ("a.jsonl", '{"id": "1", "text": "a"}\n\n{"id": "2"', r"a\.jsonl:3: not a JSON object on one line"),
         ("a.jsonl", '{"text": "a"}\n', r"a\.jsonl:1: `id` is missing \(found: text\)"),
         ("a.jsonl", '{"id": "1"}\n', r"a\.jsonl:1: `text` is missing"),
@@ -88,12 +88,11 @@ def test_references_without_a_language_may_get_one_for_all(tmp_path):
         ("a.trn", "ahoj (1)\nahoj\n", r"a\.trn:2: expected a text and its id in parentheses"),
         ("text", "1 ahoj\n2 ahoj\n1 ahoj\n", r"text:3: duplicate id '1', first used at .*text:1"),
         ("text", "\n", r"text: no transcripts in this file"),
-    ],
-)
-def test_what_is_wrong_is_named_by_file_and_line(name, content, message, tmp_path):
-    (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=message):
-        read_hypotheses(tmp_path / name)
+    ):
+        with case(content):
+            (tmp_path / name).write_text(content)
+            with pytest.raises(ValueError, match=message):
+                read_hypotheses(tmp_path / name)
 
 
 def said(*ids):
@@ -138,9 +137,8 @@ def test_predictions_come_back_as_they_were(tmp_path_factory, predictions):
     assert read_predictions(path) == predictions
 
 
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
+def test_predictions_that_are_none_are_named(tmp_path):
+    for record, message in (
         ({"id": "1"}, r"test\.jsonl:1: `lang` is missing"),
         ({"id": "1", "lang": "ces", "text": "", "hyp_text": ""}, r":1: `hyp_lang` is missing"),
         (
@@ -151,24 +149,16 @@ def test_predictions_come_back_as_they_were(tmp_path_factory, predictions):
             {"id": "1", "lang": "ces", "text": "", "hyp_text": "", "hyp_lang": ""},
             r":1: `hyp_lang` must be non-empty text",
         ),
-    ],
-)
-def test_predictions_that_are_none_are_named(record, message, tmp_path):
-    (tmp_path / "test.jsonl").write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=message):
-        read_predictions(tmp_path / "test.jsonl")
+    ):
+        with case(record):
+            (tmp_path / "test.jsonl").write_text(json.dumps(record))
+            with pytest.raises(ValueError, match=message):
+                read_predictions(tmp_path / "test.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("text", "split"),
-    [
-        ("[ces] ahoj", ("ces", "ahoj")),
-        ("  [ces]ahoj ", ("ces", "ahoj")),
-        ("[ces]", ("ces", "")),
-        ("ahoj [ces] ahoj", (None, "ahoj [ces] ahoj")),
-        ("[two words] ahoj", (None, "[two words] ahoj")),
-        ("", (None, "")),
-    ],
-)
-def test_language_tokens_are_split_from_text(text, split):
-    assert split_language(text) == split
+def test_language_tokens_are_split_from_text():
+    assert split_language("[ces] ahoj") == ("ces", "ahoj")
+    assert split_language("  [ces]ahoj ") == ("ces", "ahoj")
+    assert split_language("[ces]") == ("ces", "")
+    for text in ("ahoj [ces] ahoj", "[two words] ahoj", ""):
+        assert split_language(text) == (None, text)

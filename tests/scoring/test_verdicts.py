@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import case
 
 from ctcdro.scoring.verdicts import MIN_UTTERANCES, TrainingUtterance, find_suspicious, judge, training_cer
 
@@ -26,9 +27,8 @@ def with_wrong_transcripts(share, cer=0.1, factor=12.0):
     return [*wrong, *utterances[num_wrong:]]
 
 
-@pytest.mark.parametrize(
-    ("train_cer", "dev_cer", "expected"),
-    [
+def test_the_training_error_and_its_distance_from_the_development_error_decide():
+    for train_cer, dev_cer, expected in (
         (0.4, 0.5, "underfit"),
         (0.2, 0.5, "underfit"),
         (0.15, 0.5, "overfit"),
@@ -36,10 +36,9 @@ def with_wrong_transcripts(share, cer=0.1, factor=12.0):
         (0.0, 0.05, "good-fit"),
         (0.05, 0.12, "good-fit"),
         (0.1, 0.02, "good-fit"),
-    ],
-)
-def test_the_training_error_and_its_distance_from_the_development_error_decide(train_cer, dev_cer, expected):
-    assert judge(make_utterances(train_cer), dev_cer) == [expected]
+    ):
+        with case((train_cer, dev_cer)):
+            assert judge(make_utterances(train_cer), dev_cer) == [expected]
 
 
 @pytest.mark.parametrize("cer", [0.85, 1.0, 1.2])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import case
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -148,9 +149,8 @@ def test_numbers_of_numpy_and_paths_are_taken(tmp_path):
     assert list(Manifest.read(tmp_path / "train.jsonl")) == [utterance]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_calls_that_make_no_sense_are_named():
+    for call, message in (
         (lambda manifest: manifest.groups(""), "`by` must name at least one field"),
         (
             lambda manifest: manifest.groups(names=["ces", "ces"]),
@@ -162,11 +162,9 @@ def test_numbers_of_numpy_and_paths_are_taken(tmp_path):
             lambda manifest: Utterance("a", 1.0, "", "ces", extra={"lang": "deu"}),
             "`extra` must not contain fields .* lang",
         ),
-    ],
-)
-def test_calls_that_make_no_sense_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(Manifest([Utterance("a.wav", 1.0, "", "ces", corpus="cv")]))
+    ):
+        with case(message), pytest.raises(ValueError, match=message):
+            call(Manifest([Utterance("a.wav", 1.0, "", "ces", corpus="cv")]))
 
 
 def test_spaces_around_the_fields_to_group_by_do_not_matter():
@@ -180,9 +178,8 @@ def test_names_that_would_run_together_are_rejected():
         manifest.groups("lang,corpus")
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
+def test_what_is_wrong_is_named_with_file_and_line(tmp_path):
+    for line, message in (
         ("[1, 2]", r"not a JSON object on one line \(got \[1, 2\]\)"),
         ("{}", r"`audio_filepath` is missing \(found: no fields\)"),
         ({"audio_filepath": "a.wav", "duration": 1, "text": ""}, r"`lang` is missing \(found: audio_filepath, dur"),
@@ -195,12 +192,11 @@ def test_names_that_would_run_together_are_rejected():
         (RECORD | {"lang": ""}, "`lang` must be non-empty text, got ''"),
         (RECORD | {"text": None}, "`text` must be text, got None"),
         (RECORD | {"id": 12}, "`id` must be non-empty text, got 12"),
-    ],
-)
-def test_what_is_wrong_is_named_with_file_and_line(tmp_path, line, message):
-    path = write_lines(tmp_path / "train.jsonl", RECORD, line)
-    with pytest.raises(ValueError, match=rf"train\.jsonl:2: .*{message}"):
-        Manifest.read(path)
+    ):
+        with case(line):
+            path = write_lines(tmp_path / "train.jsonl", RECORD, line)
+            with pytest.raises(ValueError, match=rf"train\.jsonl:2: .*{message}"):
+                Manifest.read(path)
 
 
 def test_an_empty_manifest_is_rejected(tmp_path):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import case
 from layouts import write_audio
 
 from ctcdro import Manifest, Utterance
@@ -42,9 +43,10 @@ def test_relative_paths_do_not_lead_out_of_the_folder(folder, path):
     assert (finding.kind, finding.where) == ("malformed line", f"{folder / 'train.jsonl'}:2")
 
 
-@pytest.mark.parametrize("path", ["clips/a.wav", "clips/../clips/a.wav", "clips/..a.wav", "a..b"])
-def test_paths_below_the_folder_are_read(folder, path):
-    assert Manifest.read(manifest(folder, path))[0].audio_filepath == str(folder) + "/" + path
+def test_paths_below_the_folder_are_read(folder):
+    for path in ("clips/a.wav", "clips/../clips/a.wav", "clips/..a.wav", "a..b"):
+        with case(path):
+            assert Manifest.read(manifest(folder, path))[0].audio_filepath == str(folder) + "/" + path
 
 
 def test_absolute_paths_are_read_as_prepare_writes_them(folder, tmp_path):

@@ -1,6 +1,7 @@
 """Sweeps: settings over any keys of a run, the paper's settings by default, and what is rejected."""
 
 import pytest
+from cases import case
 
 from ctcdro.runs.config import SamplingConfig, parse_config
 from ctcdro.sweeps.config import MAX_COMBINATIONS, parse_sweep, read_sweep
@@ -126,9 +127,8 @@ def entry(**given):
     return {"run": {"dataset": "a"}, "settings": [{"objective": "group-dro", **given}]}
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_invalid_configurations_are_rejected_with_the_path_of_the_key():
+    for values, message in (
         ({"run": {"dataset": "a"}, "sedes": [1]}, r"sedes: unknown key\. Did you mean seeds\?"),
         ({"seeds": [1]}, r"run: missing\. Configuration of a run"),
         ({"dataset": "a", "seeds": [1]}, r"dataset: unknown key\. Did you mean run\.dataset\?"),
@@ -154,11 +154,9 @@ def entry(**given):
             entry(**{"data.num_workers": [2, 3], "step_size": list(range(MAX_COMBINATIONS))}),
             r"settings\.0\.objective: 2,000 combinations of values; use at most 1,000",
         ),
-    ],
-)
-def test_invalid_configurations_are_rejected_with_the_path_of_the_key(values, message):
-    with pytest.raises(ValueError, match=message):
-        parse_sweep(values)
+    ):
+        with case(message), pytest.raises(ValueError, match=message):
+            parse_sweep(values)
 
 
 def test_settings_that_give_the_same_run_are_rejected():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import case
 
 from ctcdro import Manifest
 from ctcdro.speech.normalization import clean
@@ -175,20 +176,17 @@ def test_a_missing_package_is_named_with_the_extra(tmp_path, monkeypatch):
         make_corpus(tmp_path, {"ces": SMALL})
 
 
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
+def test_an_invalid_spec_is_rejected():
+    for option, message in (
         ({"duration": 30.0}, "`duration` must be a number from 0.4 to 20; got 30.0"),
         ({"reverberation": float("nan")}, "`reverberation` must be a number from 0 to 10; got nan"),
         ({"num_speakers": 2.5}, "`num_speakers` must be an integer from 1 to 1,000; got 2.5"),
         ({"snr": 20}, "`snr` must be two numbers from -30 to 100 in increasing order; got 20"),
         ({"words_per_minute": (130, 100)}, r"`words_per_minute` must be two numbers from 80 to 450.*got \(130, 100\)"),
         ({"words_per_minute": None}, "`words_per_minute` must be two numbers"),
-    ],
-)
-def test_an_invalid_spec_is_rejected(option, message):
-    with pytest.raises(ValueError, match=message):
-        SpeechSpec(**option)
+    ):
+        with case(option), pytest.raises(ValueError, match=message):
+            SpeechSpec(**option)
 
 
 def test_the_demonstration_is_less_than_two_hours():
