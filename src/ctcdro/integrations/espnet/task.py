@@ -141,7 +141,7 @@ def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
     method = METHODS.get(settings.get("method", DEFAULTS["method"]))
     if method is None:
         raise ValueError(f"`dro_method` of ctc_conf must be one of {', '.join(METHODS)}; got {settings['method']!r}.")
-    taken = (*(setting.name for setting in method.settings), *CTC_OPTIONS)
+    taken = (*method.arguments, *CTC_OPTIONS)
     if not set(method.tuned) <= settings.keys() <= {"method", *taken}:
         raise ValueError(
             f"`ctc_conf` with dro_method: {method.name} requires {_options(method.tuned)} and accepts "
