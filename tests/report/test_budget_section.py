@@ -7,6 +7,7 @@ from tones import write_dataset
 from ctcdro.cli.diagnosis import print_budget
 from ctcdro.report.page import write_report
 from ctcdro.report.read_runs import read_runs
+from ctcdro.report.study import make_study
 from ctcdro.scoring.budget import Budget, describe_budget, read_budget
 from ctcdro.storage.json_files import write_json
 
@@ -37,6 +38,14 @@ def test_the_page_and_the_terminal_show_the_budget_of_runs_with_a_guard(folder, 
     ]
     print_budget(folder)
     assert sentence in capsys.readouterr().err
+    dataset, guard = tmp_path / "tones", f"objective.baseline={tmp_path / 'runs' / 'erm'}"
+    for seed in (0, 1):  # each with its own baseline
+        write_run(tmp_path / "more" / str(seed), dataset, "error-weighted", seed, overrides=[f"{guard}-{seed}"])
+    study = make_study(read_runs([folder.path, *(tmp_path / "more").iterdir()]).runs)
+    assert [method.name for method in study.methods] == [
+        "Error-weighted",
+        "Error-weighted, baseline erm-0, max relative loss 0.05",
+    ]
     write_report([tmp_path / "runs" / "erm"], tmp_path / "page.html", audio=False)
     assert "budget" not in (tmp_path / "page.html").read_text().lower()
 

@@ -215,6 +215,8 @@ def _model(run: RunResult) -> str:
 
 def _describe(run: RunResult, keys: Sequence[str]) -> str:
     values = run.config.effective_values()
+    if values["objective.baseline"] is not None:
+        values["objective.baseline"] = Path(values["objective.baseline"]).name  # the path is long, and private
     return describe_settings({key: values.get(key) for key in keys})
 
 
