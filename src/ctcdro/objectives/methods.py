@@ -28,6 +28,8 @@ class Setting:
     default: Any
     description: str
     at_least: float | None = None
+    is_required: bool = False
+    """Whether its default does not work."""
     is_argument: bool = True
     """Whether the function that creates the objective takes it. Others are only for `ctcdro train`."""
 
@@ -54,6 +56,11 @@ class Method:
     def tuned(self) -> tuple[str, ...]:
         """Names of the settings that have to be tuned."""
         return tuple(setting.name for setting in self.settings[: self.num_tuned])
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Names of the settings that have to be given."""
+        return tuple(setting.name for setting in self.settings if setting.is_required)
 
     def takes(self, name: str) -> bool:
         """Whether it has a setting of this name."""
@@ -142,6 +149,7 @@ WEIGHTS = Setting(
     None,
     "Weight of each group, positive, by name, such as `{ces: 1, cmn: 2.5}`. Their sum does not matter. Required by "
     "`static`.",
+    is_required=True,
 )
 
 LOSS_SIGNALS: tuple[SignalName, ...] = ("loss_per_second", "loss_per_character")

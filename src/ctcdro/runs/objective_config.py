@@ -70,7 +70,7 @@ class ObjectiveConfig(Section):
         signal, signals = getattr(self, "signal", None), METHODS[self.name].signals
         if signal is not None and signals and signal not in signals:
             yield f"signal: {signal} is not a signal of {self.name}; use {join_words(signals, 'or')}"
-        if METHODS[self.name].takes("weights"):
+        if "weights" in METHODS[self.name].required:
             yield from self._weight_problems()
 
     def _weight_problems(self) -> Iterator[str]:

@@ -37,7 +37,8 @@ SET_BY_SWEEP = {"dataset": "run.dataset", "seed": "seeds", "objective.name": "ob
 class SettingEntry(Section):
     """Settings to train: an objective, and any keys of the run, such as `step_size: 1e-3` for a setting of the
     objective or `optimizer.learning_rate: 1e-3` for another key. Each value of a list is tried: `step_size: [1e-3,
-    1e-4]`. Keys that are not given have their values in `run`."""
+    1e-4]`. A mapping is one value: `weights: {ces: 1, cmn: 2.5}`. Keys that are not given have their values in
+    `run`."""
 
     model_config = ConfigDict(extra="allow")
 
