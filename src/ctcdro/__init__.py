@@ -15,6 +15,7 @@ __all__ = [
     "ObjectiveCTCLoss",
     "SimilarLengthBatchSampler",
     "Utterance",
+    "budget_use",
     "ctc_dro",
     "ctc_dro_unsmoothed",
     "ctc_losses",
@@ -24,6 +25,7 @@ __all__ = [
     "group_dro",
     "proportional_weights",
     "smoothed_update",
+    "static_weights",
 ]
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from .objectives.error_weighted import error_weighted
     from .objectives.group_dro import group_dro
     from .objectives.loss import CTCDROLoss, ObjectiveCTCLoss
-    from .objectives.weights import exponential_update, proportional_weights, smoothed_update
+    from .objectives.static_weights import static_weights
+    from .objectives.weights import budget_use, exponential_update, proportional_weights, smoothed_update
     from .sampling.adaptive import AdaptiveBatchSampler
     from .sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
     from .speech.manifest import Manifest
@@ -49,7 +52,8 @@ __getattr__, __dir__ = lazy_names(
         "objectives.error_weighted": ["error_weighted"],
         "objectives.group_dro": ["group_dro"],
         "objectives.loss": ["CTCDROLoss", "ObjectiveCTCLoss"],
-        "objectives.weights": ["exponential_update", "proportional_weights", "smoothed_update"],
+        "objectives.static_weights": ["static_weights"],
+        "objectives.weights": ["budget_use", "exponential_update", "proportional_weights", "smoothed_update"],
         "sampling.adaptive": ["AdaptiveBatchSampler"],
         "sampling.samplers": ["GroupUniformBatchSampler", "LengthMatchedBatchSampler", "SimilarLengthBatchSampler"],
         "speech.manifest": ["Manifest"],

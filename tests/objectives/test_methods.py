@@ -12,10 +12,12 @@ import ctcdro
 from ctcdro.objectives.methods import METHODS, all_settings
 from ctcdro.objectives.signals import SignalName
 
+REQUIRED = {"weights": {"ces": 1, "cmn": 2.5}}  # settings without a default that works
+
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_a_method_creates_its_objective_from_the_defaults_of_its_settings(method):
-    defaults = {name: setting.default for name, setting in all_settings().items()}
+    defaults = {name: setting.default for name, setting in all_settings().items()} | REQUIRED
     objective = method.create(2, defaults, group_names=["ces", "cmn"])
     assert objective(torch.tensor([3.0, 4.0]), torch.tensor([0, 1]), torch.tensor([2, 3])).isfinite()
     assert objective.group_names == ["ces", "cmn"]
@@ -23,7 +25,8 @@ def test_a_method_creates_its_objective_from_the_defaults_of_its_settings(method
 
 def test_every_public_objective_is_a_method_under_its_own_name():
     factories = {method.factory.split(".")[1]: name for name, method in METHODS.items()}
-    assert factories == {name.replace("-", "_"): name for name in METHODS}
+    names = {**{name: name.replace("-", "_") for name in METHODS}, "static": "static_weights"}
+    assert factories == {function: name for name, function in names.items()}
     assert set(factories) < set(ctcdro.__all__)
 
 
@@ -36,9 +39,11 @@ def test_settings_are_arguments_that_are_rejected_if_misspelled():
             for parameter in inspect.signature(factory).parameters.values()
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         }
-        assert explicit <= {setting.name for setting in method.settings}
+        assert explicit <= set(method.arguments) <= {setting.name for setting in method.settings}
+        defaults = {setting.name: setting.default for setting in method.settings if setting.default}
+        required = {"weights": [1, 2]} if method.takes("weights") else {}
         with pytest.raises(TypeError, match="stepsize"):
-            factory(2, **{setting.name: setting.default for setting in method.settings if setting.default}, stepsize=1)
+            factory(2, **defaults, **required, stepsize=1)
 
 
 def test_every_signal_belongs_to_a_method_that_accepts_it():

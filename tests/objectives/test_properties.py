@@ -22,16 +22,18 @@ METHODS = {
     ),
     "`error-weighted`": ctcdro.error_weighted,
     "`error-weighted`, error rate": partial(ctcdro.error_weighted, signal="error_rate"),
+    "`static`": partial(ctcdro.static_weights, weights={"a": 1, "b": 2, "c": 3, "d": 4}),
 }
+NAMES = ["a", "b", "c", "d"]
 # A model with these error rates, in languages with these characters per second, has these losses per batch.
 ERROR_RATES = torch.tensor([0.8, 0.3, 0.5, 0.2])
 CHARACTERS = torch.tensor([40.0, 120.0, 100.0, 140.0])
 BLANK_LOSSES = torch.tensor([9.0, 3.4, 3.7, 3.9]) * CHARACTERS
 
 
-def train(make, losses, characters=CHARACTERS, error_rates=ERROR_RATES):
+def train(make, losses, characters=CHARACTERS, error_rates=ERROR_RATES, names=NAMES):
     """Returns the weights after many rounds with the same losses."""
-    objective = make(len(losses))
+    objective = make(len(losses), group_names=names)
     for _ in range(NUM_ROUNDS):
         for group in torch.randperm(len(losses), generator=torch.Generator().manual_seed(0)).tolist():
             batch = losses[group : group + 1], [group], characters[group : group + 1]
@@ -73,7 +75,8 @@ def assert_invariant_to_the_order_of_groups(make):
     """Renumbered groups have the same weights."""
     order = torch.tensor([2, 0, 3, 1])
     losses = 3 * ERROR_RATES * CHARACTERS
-    changed = train(make, losses[order], CHARACTERS[order], ERROR_RATES[order])
+    names = [NAMES[group] for group in order]
+    changed = train(make, losses[order], CHARACTERS[order], ERROR_RATES[order], names)
     torch.testing.assert_close(changed, trained(make)[order], rtol=1e-4, atol=1e-6)
 
 
@@ -85,12 +88,12 @@ def assert_bounded_below(make):
 
 
 def assert_needs_no_tuning(make):
-    """There is no step size."""
-    assert "step_size" not in make(NUM_GROUPS).settings
+    """There is no step size, and there are no weights to choose."""
+    assert not {"step_size", "weights"} & make(NUM_GROUPS, group_names=NAMES).settings.keys()
 
 
 def assert_needs_no_development_data(make):
-    assert not make(NUM_GROUPS).needs_error_rates
+    assert not make(NUM_GROUPS, group_names=NAMES).needs_error_rates
 
 
 PROPERTIES = {

@@ -43,11 +43,23 @@ MISTAKES = {
     "a value instead of a section": (
         run(objective="erm"),
         "objective: must be a section with the keys name, step_size, smoothing, reduction, signal, warmup_batches, "
-        "power, loss_normalization; got 'erm'.",
+        "power, baseline, max_relative_loss, weights, loss_normalization; got 'erm'.",
     ),
     "a signal of another objective": (
         run(objective={"name": "ctc-dro", "signal": "error_rate"}),
         "objective.signal: error_rate is not a signal of ctc-dro; use loss_per_second or loss_per_character.",
+    ),
+    "a guard of groups that are not languages": (
+        run(objective={"name": "error-weighted", "baseline": "runs/erm"}, data={"group_by": ["lang", "corpus"]}),
+        "objective.baseline: needs groups that are languages; remove it, or `data.group_by`, which is lang, corpus.",
+    ),
+    "static weights without weights": (
+        run(objective={"name": "static"}),
+        "objective.weights: static needs the weight of each group, such as {ces: 1, cmn: 2.5}; add them.",
+    ),
+    "a static weight of zero": (
+        run(objective={"name": "static", "weights": {"ces": 1, "cmn": 0}}),
+        "objective.weights.cmn: must be greater than 0; got 0.",
     ),
     "shares of batches with group DRO": (
         run(objective={"name": "group-dro"}, sampling={"sampler": "adaptive"}),
@@ -109,7 +121,8 @@ MISTAKES = {
     ),
     "an unknown objective": (
         run(objective={"name": "dro"}),
-        "objective.name: must be one of erm, group-dro, ctc-dro-unsmoothed, ctc-dro, error-weighted; got 'dro'.",
+        "objective.name: must be one of erm, group-dro, ctc-dro-unsmoothed, ctc-dro, error-weighted, static; got "
+        "'dro'.",
     ),
     "text for a list": (run(training={"trackers": "wandb"}), "training.trackers: must be a list; got 'wandb'."),
     "no groups": (run(data={"group_by": []}), "data.group_by: must not be empty; got []."),

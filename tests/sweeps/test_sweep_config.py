@@ -70,6 +70,24 @@ def test_paths_are_relative_to_the_file(tmp_path):
     assert caches == [tmp_path / "a", tmp_path / "b"]
 
 
+def test_a_mapping_is_one_value(tmp_path):
+    (tmp_path / "sweep.yaml").write_text(
+        "run: {dataset: data}\n"
+        "settings:\n"
+        "  - {objective: static, weights: {ces: 1, cmn: 2.5}, label: by CER}\n"
+        "  - {objective: static, weights: [{ces: 1, cmn: 3}, {ces: 1, cmn: 4}]}\n"
+        "  - {objective: error-weighted, baseline: runs/erm, max_relative_loss: [0.02, 0.1]}\n"
+    )
+    config = read_sweep(tmp_path / "sweep.yaml")
+    names = [setting.name for setting in config.grid()]
+    assert names[:3] == [f"static-weights=ces_1_cmn_{weight}" for weight in ("2.5", "3", "4")]
+    first, *_, last = (config.config(setting, seed=4) for setting in config.grid())
+    assert (first.objective.weights, first.method, first.sampler) == ({"ces": 1, "cmn": 2.5}, "by CER", "adaptive")
+    assert (last.objective.baseline, last.objective.max_relative_loss) == (tmp_path / "runs" / "erm", 0.1)
+    [long] = sweep_of({"objective": "static", "weights": {f"l{number}": 1 for number in range(99)}}).grid()
+    assert len(long.name) < 200
+
+
 def test_a_label_names_the_method_also_in_the_configuration_of_the_run():
     config = sweep_of({"objective": "ctc-dro"}, {"objective": "ctc-dro", "reduction": "mean", "label": "ours"})
     assert [setting.method for setting in config.grid()] == ["CTC-DRO", "ours"]

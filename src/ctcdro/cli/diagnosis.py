@@ -1,9 +1,11 @@
-"""The diagnosis of a run, printed at the end of training."""
+"""The diagnosis of a run and the budget of its guard, printed at the end of training."""
 
 from __future__ import annotations
 
+from ..report.tables.budget import budget_table
 from ..report.tables.diagnosis import diagnosis_table
 from ..runs.folder import RunFolder
+from ..scoring.budget import describe_budget, read_budget
 from ..scoring.diagnosis import describe, read_diagnosis
 from . import console
 
@@ -22,4 +24,17 @@ def print_diagnosis(folder: RunFolder) -> None:
     if any("label-errors" in own.verdicts for own in diagnosis.languages.values()):
         lines.append(f"Suspicious utterances: {folder.suspicious}")
     for line in lines:
-        console.messages.print(console.escaped(line), highlight=False, markup=False, soft_wrap=True)
+        _print_line(line)
+
+
+def print_budget(folder: RunFolder) -> None:
+    """Prints the languages that lost most compared with the baseline, and those over their budget, to stderr."""
+    budget = read_budget(folder.budget)
+    if budget is None:
+        return
+    console.messages.print(budget_table(budget, max_rows=MAX_ROWS).to_rich(stack_titles=True))
+    _print_line(describe_budget(budget))
+
+
+def _print_line(line: str) -> None:
+    console.messages.print(console.escaped(line), highlight=False, markup=False, soft_wrap=True)

@@ -56,7 +56,7 @@ class TrainingProgress:
 
     def __call__(self, record: dict[str, Any]) -> None:
         if "validation" in record:
-            self._bar.console.print(describe_validation(record), highlight=False, markup=False)
+            self._bar.console.print(describe_validation(record), highlight=False, markup=False, soft_wrap=True)
             return
         if self._task is None:
             self._bar.start()

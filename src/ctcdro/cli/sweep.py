@@ -67,7 +67,7 @@ def sweep(
         from ..sweeps.config import read_sweep
         from ..sweeps.submission import JobOptions
         from ..sweeps.sweep import sweep as run_sweep
-    from ..runs.config import join_words
+    from ..runs.objective_config import join_words
     from .console import print_notes
     from .run_progress import JobProgress
     from .sweep_plan import describe_plan, print_plan

@@ -32,7 +32,7 @@ def train(
     with extra("train", "`ctcdro train`"):
         from ..training.loop import train as run_training
     from .console import print_notes
-    from .diagnosis import print_diagnosis
+    from .diagnosis import print_budget, print_diagnosis
     from .run_progress import TrainingProgress
 
     if is_first_process():
@@ -41,4 +41,5 @@ def train(
         folder = run_training(settings, out, callback=progress, track=progress.track, device=device)
     if is_first_process():
         print_diagnosis(folder)
+        print_budget(folder)
         typer.echo(f"Model: {folder.model}")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
+from .numbers_by_group import Rates, numbers_by_group
 from .objective import Objective, Reduction, Shared
 from .rounds import RoundObjective
 from .signals import ErrorSignal, estimated_error_rate, loss_per_second
-from .weights import not_negative, proportional_rule
+from .weights import budget_use, not_negative, proportional_rule
 
 # Of the moving average of estimated error rates, per round: about the last 20 rounds count.
 DECAY = 0.95
@@ -33,6 +32,7 @@ def error_weighted(
     *,
     power: float = 1.5,
     signal: ErrorSignal = "loss_per_character",
+    max_relative_loss: float = 0.05,
     **options: Unpack[ErrorWeightedOptions],
 ) -> Objective:
     r"""Weights in proportion to the error rate of each group: :math:`q_g \propto e_g^p`. Nothing has to be tuned.
@@ -48,10 +48,16 @@ def error_weighted(
     first group improves, "loss_per_character" therefore uses weights in proportion to the loss per second, so that the
     groups with the most characters come first. "error_rate" keeps the weights equal.
 
+    A guard protects groups with low error rates. Pass the error rates on held-out data, and those of a baseline at the
+    same number of batches, to `update_budgets` after each validation. A group whose error rate is more than
+    `max_relative_loss` above that of the baseline counts like the worst group until it is back
+    (`weights.proportional_weights`).
+
     Args:
         num_groups: number of groups.
         power: 0 for equal weights; larger values move more weight to the worst groups, at the expense of the mean.
         signal: where the error rates come from.
+        max_relative_loss: relative increase of the error rate of any group that `update_budgets` allows.
         **options: `reduction`, `group_names` and `process_group`; see `ErrorWeightedOptions`.
 
     Example:
@@ -62,71 +68,83 @@ def error_weighted(
         >>> objective(torch.tensor([10.0, 20.0]), torch.tensor([0, 1]))
         tensor(23.2278)
     """
-    power = not_negative("power", power)
-    if signal == "loss_per_character":
-        return ErrorWeighted(num_groups, power=power, **options)
-    if signal == "error_rate":
-        return HeldOutErrorWeighted(num_groups, power=power, **options)
-    raise ValueError(f"`signal` must be loss_per_character or error_rate; got {signal!r}.")
+    classes = {"loss_per_character": ErrorWeighted, "error_rate": HeldOutErrorWeighted}
+    if signal not in classes:
+        raise ValueError(f"`signal` must be loss_per_character or error_rate; got {signal!r}.")
+    settings = {
+        "power": not_negative("power", power),
+        "signal": signal,
+        "max_relative_loss": not_negative("max_relative_loss", max_relative_loss),
+    }
+    return classes[signal](num_groups, settings=settings, **options)
 
 
-class ErrorWeighted(RoundObjective):
-    needs_characters = True
+class GuardedObjective(Objective):
+    """The state that both signals share: error rates, and how much of its budget each group has used."""
+
     prefers_shares = True
 
     error_rates: Tensor
-    """(G,) moving average of the estimated error rates."""
+    """(G,) moving average of the estimated error rates, or the latest ones."""
+    budget_use: Tensor
+    """(G,) result of `weights.budget_use`; 0 without a guard."""
 
-    def __init__(self, num_groups: int, *, power: float, **shared: Any) -> None:
-        super().__init__(num_groups, settings={"power": power, "signal": "loss_per_character"}, **shared)
-        self._power = power
+    def __init__(self, num_groups: int, **options: Any) -> None:
+        super().__init__(num_groups, **options)
+        self._power: float = self.settings["power"]
         self.register_buffer("error_rates", torch.ones(self.num_groups, dtype=torch.float32))
+        self.register_buffer("budget_use", torch.zeros(self.num_groups, dtype=torch.float32))
+
+    def update_budgets(self, rates: Rates, baseline_rates: Rates) -> None:
+        """Guards the weights: a group that has used up its budget counts like the worst group until it is back.
+
+        Weights from training losses change with the next round of groups. All ranks must pass the same rates.
+
+        Args:
+            rates: (G,) error rates on held-out data as fractions, ordered by group number; or by group name, with
+                `group_names`.
+            baseline_rates: (G,) those of a baseline at the same number of batches, on the same data.
+        """
+        own, baseline = self._by_group("rates", rates), self._by_group("baseline_rates", baseline_rates)
+        limit = self.settings["max_relative_loss"]
+        self.budget_use.copy_(budget_use(own.double(), baseline.double(), max_relative_loss=limit))
+
+    def _by_group(self, name: str, values: Rates) -> Tensor:
+        return numbers_by_group(name, values, self.num_groups, self.group_names)
+
+
+class ErrorWeighted(GuardedObjective, RoundObjective):
+    needs_characters = True
 
     def _next_state(self, pending: Tensor) -> dict[str, Tensor]:
         error_rates = DECAY * self.error_rates.to(pending.dtype) + (1 - DECAY) * estimated_error_rate(pending)
         losses = loss_per_second(pending)
         predicts_only_blanks = error_rates.min() > BLANK_RATE
-        log_weights = proportional_rule(error_rates, power=self._power).where(
-            ~predicts_only_blanks, proportional_rule(losses / losses.max(), power=1.0)
+        log_weights = proportional_rule(error_rates, self.budget_use, power=self._power).where(
+            ~predicts_only_blanks, proportional_rule(losses / losses.max(), self.budget_use, power=1.0)
         )
         return {"error_rates": error_rates, "log_weights": log_weights}
 
 
-class HeldOutErrorWeighted(Objective):
+class HeldOutErrorWeighted(GuardedObjective):
     needs_error_rates = True
-    prefers_shares = True
 
-    error_rates: Tensor
-    """(G,) the latest error rates."""
-
-    def __init__(self, num_groups: int, *, power: float, **shared: Any) -> None:
-        super().__init__(num_groups, settings={"power": power, "signal": "error_rate"}, **shared)
-        self._power = power
-        self.register_buffer("error_rates", torch.ones(self.num_groups, dtype=torch.float32))
-
-    def update_error_rates(self, rates: Tensor | Sequence[float] | Mapping[str, float]) -> None:
+    def update_error_rates(self, rates: Rates) -> None:
         """Sets the weights from the error rates of all groups on held-out data. All ranks must pass the same rates.
 
         Args:
             rates: (G,) fractions, ordered by group number; or by group name, with `group_names`.
         """
-        if isinstance(rates, Mapping):
-            rates = self._by_number(rates)
-        values = torch.as_tensor(rates, dtype=torch.float32)
-        if values.shape != self.error_rates.shape or not bool(((values >= 0) & (values < math.inf)).all()):
-            raise ValueError(
-                f"`rates` must be {self.num_groups} finite, non-negative numbers, one per group; got {rates!r:.200}."
-            )
-        self.error_rates.copy_(values)
-        self.log_weights.copy_(proportional_rule(values.double(), power=self._power))
+        self.error_rates.copy_(self._by_group("rates", rates))
+        self._update_weights()
 
-    def _by_number(self, rates: Mapping[str, float]) -> list[float]:
-        names = self.group_names or []
-        missing = [name for name in names if name not in rates]
-        if missing or not names:
-            found = "this objective has no group names" if not names else f"{', '.join(missing)} missing"
-            raise ValueError(f"`rates` must have the error rate of every group by name; {found}.")
-        return [rates[name] for name in names]
+    def update_budgets(self, rates: Rates, baseline_rates: Rates) -> None:
+        super().update_budgets(rates, baseline_rates)
+        self._update_weights()
+
+    def _update_weights(self) -> None:
+        rates = self.error_rates.double()
+        self.log_weights.copy_(proportional_rule(rates, self.budget_use, power=self._power))
 
     def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
         self.pending.zero_()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .signals import SignalName
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Setting:
-    """A keyword argument of one or more methods, and a key of the section `objective` of configurations."""
+    """A key of the section `objective` of configurations, and an argument of one or more methods."""
 
     name: str
     kind: Any
@@ -27,6 +28,10 @@ class Setting:
     default: Any
     description: str
     at_least: float | None = None
+    is_required: bool = False
+    """Whether its default does not work."""
+    is_argument: bool = True
+    """Whether the function that creates the objective takes it. Others are only for `ctcdro train`."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +57,25 @@ class Method:
         """Names of the settings that have to be tuned."""
         return tuple(setting.name for setting in self.settings[: self.num_tuned])
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Names of the settings that have to be given."""
+        return tuple(setting.name for setting in self.settings if setting.is_required)
+
     def takes(self, name: str) -> bool:
         """Whether it has a setting of this name."""
         return any(setting.name == name for setting in self.settings)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the settings that the function `factory` takes."""
+        return tuple(setting.name for setting in self.settings if setting.is_argument)
 
     def create(self, num_groups: int, settings: Mapping[str, Any], **shared: Any) -> Objective:
         """Creates the objective from the settings it takes; others are ignored. None stands for the default."""
         module, function = self.factory.split(".")
         factory = getattr(import_module(f".{module}", __package__), function)
-        values = {setting.name: settings[setting.name] for setting in self.settings}
+        values = {name: settings[name] for name in self.arguments}
         taken = {name: value for name, value in values.items() if value is not None}
         return factory(num_groups, **taken, **shared)
 
@@ -111,6 +126,31 @@ WARMUP_BATCHES = Setting(
     "Early in training a model predicts only blanks, and its losses do not show which group is hard.",
     at_least=0,
 )
+BASELINE = Setting(
+    "baseline",
+    Path | None,
+    None,
+    "Run folder of a finished baseline on the same dataset, such as one with `erm`. A language that is worse than in "
+    "this run by more than `max_relative_loss` counts like the worst language until it is back. null: no guard. A "
+    "relative path is relative to the file that names it; in `--set`, to the working directory.",
+    is_argument=False,
+)
+MAX_RELATIVE_LOSS = Setting(
+    "max_relative_loss",
+    float,
+    0.05,
+    "Relative increase of the CER of any language on the development set, compared with `baseline`, that is allowed. "
+    "0.05: from 20% to 21%. It has no effect without `baseline`.",
+    at_least=0,
+)
+WEIGHTS = Setting(
+    "weights",
+    dict[str, float] | None,
+    None,
+    "Weight of each group, positive, by name, such as `{ces: 1, cmn: 2.5}`. Their sum does not matter. Required by "
+    "`static`.",
+    is_required=True,
+)
 
 LOSS_SIGNALS: tuple[SignalName, ...] = ("loss_per_second", "loss_per_character")
 
@@ -139,10 +179,11 @@ METHODS = {
             "error-weighted",
             "Error-weighted",
             "error_weighted.error_weighted",
-            (POWER, REDUCTION, SIGNAL),
+            (POWER, REDUCTION, SIGNAL, BASELINE, MAX_RELATIVE_LOSS),
             signals=("loss_per_character", "error_rate"),
             sampler="adaptive",
         ),
+        Method("static", "Static weights", "static_weights.static_weights", (WEIGHTS, REDUCTION), sampler="adaptive"),
     )
 }
 

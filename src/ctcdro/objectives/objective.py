@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from ..runtime.arguments import is_whole_number
 from ..runtime.ranks import is_distributed, rank_and_world_size
 from . import host_memory
+from .numbers_by_group import Rates
 from .pending_losses import add_losses, weighted_sum
 
 Reduction: TypeAlias = Literal["sum", "mean"]
@@ -104,11 +105,17 @@ class Objective(nn.Module, ABC):
         """(G,) the weight of each group, on the simplex."""
         return self.log_weights.exp()
 
-    def update_error_rates(self, rates: Tensor | Sequence[float] | Mapping[str, float]) -> None:
+    def update_error_rates(self, rates: Rates) -> None:
         """Sets the weights from error rates on held-out data, if `needs_error_rates`; rejected by other objectives."""
         raise ValueError(
             f"The weights of {type(self).__name__} do not follow error rates. Remove this call, or use "
             '`ctcdro.error_weighted(…, signal="error_rate")`.'
+        )
+
+    def update_budgets(self, rates: Rates, baseline_rates: Rates) -> None:
+        """Guards the weights with the error rates of a baseline, if it has a guard; rejected by other objectives."""
+        raise ValueError(
+            f"The weights of {type(self).__name__} have no guard. Remove this call, or use `ctcdro.error_weighted(…)`."
         )
 
     def leave_weights_to_sampler(self) -> None:

@@ -18,6 +18,7 @@ with extra("report", "The report"):
 
 from .. import __version__
 from ..runtime.progress import Track, untracked
+from ..scoring.budget import describe_budget
 from ..scoring.diagnosis import describe
 from ..scoring.formatting import format_percent
 from ..scoring.intervals import confidence_intervals
@@ -29,6 +30,7 @@ from .figures import ReportFigure, cer_figure, confusion_figure, lengths_figure,
 from .read_runs import read_runs
 from .study import Study, make_study, slugs
 from .table import Table, write_tables
+from .tables.budget import budget_table
 from .tables.comparisons import compare_runs, compare_seeds, paper_tables, seeds_table, significance_table
 from .tables.datasets import statistics_table
 from .tables.diagnosis import diagnosis_table
@@ -108,6 +110,7 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "weights": weights_table(study) if any(run.weights.steps for run in study.runs) else None,
         "weights_figures": _weights_figures(study),
         "diagnoses": list(_diagnoses(study)),
+        "budgets": list(_budgets(study)),
         "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_uniform],
         "confusions": list(_confusions(study)),
         "lengths": list(_lengths(study)),
@@ -139,6 +142,13 @@ def _diagnoses(study: Study) -> Iterator[tuple[str, list[str], Table]]:
     found = [(study.label(run), run.diagnosis) for run in study.runs if run.diagnosis is not None]
     for (label, diagnosis), slug in zip(found, slugs(label for label, _ in found), strict=True):
         yield label, describe(diagnosis), diagnosis_table(diagnosis, f"diagnosis-{slug}")
+
+
+def _budgets(study: Study) -> Iterator[tuple[str, str, Table]]:
+    """The label, the sentence and the table of each run with a guard."""
+    found = [(study.label(run), run.budget) for run in study.runs if run.budget is not None]
+    for (label, budget), slug in zip(found, slugs(label for label, _ in found), strict=True):
+        yield label, describe_budget(budget), budget_table(budget, f"budget-{slug}")
 
 
 def _confusions(study: Study) -> Iterator[tuple[ReportFigure, Table]]:

@@ -19,6 +19,7 @@ from typing import Any
 from ..prepare.statistics import Statistics, statistics_by_language
 from ..runs.config import Config, read_config
 from ..runs.folder import ResultName, RunFolder, is_number, read_about
+from ..scoring.budget import Budget, read_budget
 from ..scoring.diagnosis import Diagnosis, read_diagnosis
 from ..scoring.scores import Counts, Scores, count, read_scores
 from ..scoring.transcripts import Prediction, read_predictions
@@ -90,6 +91,8 @@ class RunResult:
     dataset: Dataset
     diagnosis: Diagnosis | None = None
     """None if the run has none, because an earlier version trained it."""
+    budget: Budget | None = None
+    """None if the run has no guard."""
 
     @cached_property
     def scores(self) -> Scores:
@@ -177,8 +180,8 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
         raise ValueError(f"{folder.predictions(split)}: {error}") from error
     about = read_about(folder)
     weights, speed = read_weights(folder), _read_speed(folder, about)
-    diagnosis = read_diagnosis(folder.diagnosis)
-    return RunResult(name, path, config, about, split, predictions, counts, weights, speed, dataset, diagnosis)
+    judged = read_diagnosis(folder.diagnosis), read_budget(folder.budget)
+    return RunResult(name, path, config, about, split, predictions, counts, weights, speed, dataset, *judged)
 
 
 def _evaluate_command(path: Path, split: str) -> str:

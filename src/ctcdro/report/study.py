@@ -180,7 +180,9 @@ def differing_settings(runs: Sequence[RunResult]) -> list[str]:
 
 
 def _settings(run: RunResult) -> dict[str, Any]:
-    return {key: value for key, value in run.config.effective_values().items() if key not in _WITHOUT_EFFECT}
+    values = run.config.effective_values()
+    values["objective.baseline"] = values["objective.baseline"] is not None  # each seed may have its own
+    return {key: value for key, value in values.items() if key not in _WITHOUT_EFFECT}
 
 
 def _method_names(groups: Sequence[Sequence[RunResult]]) -> list[str]:
@@ -213,6 +215,8 @@ def _model(run: RunResult) -> str:
 
 def _describe(run: RunResult, keys: Sequence[str]) -> str:
     values = run.config.effective_values()
+    if values["objective.baseline"] is not None:
+        values["objective.baseline"] = Path(values["objective.baseline"]).name  # the path is long, and private
     return describe_settings({key: values.get(key) for key in keys})
 
 

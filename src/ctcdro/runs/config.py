@@ -7,17 +7,18 @@ below each key is its description in the reference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from ..objectives.methods import METHODS, Setting, all_settings
+from ..objectives.methods import METHODS, all_settings
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
 
 with extra("train", "A configuration file"):
-    from pydantic import AfterValidator, BeforeValidator, Field
+    from pydantic import BeforeValidator, Field
 
     from .model_config import ModelConfig
-    from .parsing import FolderPath, Section, add_fields, by_key, parse_section, read_values
+    from .objective_config import ObjectiveConfig
+    from .parsing import FolderPath, Section, by_key, parse_section, read_values
 
 # The keys of `sampling` that each sampler uses.
 SAMPLER_KEYS = {
@@ -27,65 +28,6 @@ SAMPLER_KEYS = {
     "similar-length": ("batch_size",),
     "group-uniform": ("batch_size",),
 }
-
-
-def join_words(names: Iterable[str], word: str) -> str:
-    """A list in a sentence, such as "a, b or c"."""
-    *first, last = names
-    return f"{', '.join(first)} {word} {last}" if first else last
-
-
-def _known_method(name: str) -> str:
-    if name not in METHODS:
-        raise ValueError(f"must be one of {', '.join(METHODS)}; got {name!r}")
-    return name
-
-
-MethodName = Annotated[str, AfterValidator(_known_method), Field(json_schema_extra={"enum": list(METHODS)})]
-
-
-def _setting_field(setting: Setting) -> Any:
-    takers = [f"`{name}`" for name, method in METHODS.items() if method.takes(setting.name)]
-    description = f"{setting.description} Only for {join_words(takers, 'and')}."
-    return setting.kind, Field(setting.default, ge=setting.at_least, description=description)
-
-
-@add_fields(
-    **{name: _setting_field(setting) for name, setting in all_settings().items()},
-    loss_normalization=(
-        Literal["none", "frame", "label"],
-        Field(
-            "none",
-            description="`none`: the CTC loss of each utterance. `frame` or `label`: divided by its number of frames "
-            "or labels, as in the paper's normalization study.",
-        ),
-    ),
-)
-class ObjectiveConfig(Section):
-    """The objective: how the losses of the groups become one number to minimize."""
-
-    name: MethodName = "ctc-dro"
-    """`erm`: the baseline, all utterances alike. `group-dro`: group DRO. `ctc-dro`: the paper's method.
-    `ctc-dro-unsmoothed`: its ablation without smoothing. `error-weighted`: weights in proportion to the error rates of
-    the groups, which need no tuning."""
-    if TYPE_CHECKING:
-        loss_normalization: Literal["none", "frame", "label"] = "none"
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {setting.name: getattr(self, setting.name) for setting in METHODS[self.name].settings}
-
-    def problems(self) -> Iterator[str]:
-        # Settings that have to be tuned may stay in a configuration when only the method is changed.
-        tuned = {name for method in METHODS.values() for name in method.tuned}
-        for key, setting in all_settings().items():
-            value = getattr(self, key)
-            if not METHODS[self.name].takes(key) and value != setting.default and key not in tuned:
-                takers = join_words([name for name, method in METHODS.items() if method.takes(key)], "or")
-                yield f"{key}: {value} has no effect with {self.name}; remove it, or set `name` to {takers}"
-        signal, signals = getattr(self, "signal", None), METHODS[self.name].signals
-        if signal is not None and signals and signal not in signals:
-            yield f"signal: {signal} is not a signal of {self.name}; use {join_words(signals, 'or')}"
 
 
 def _split_fields(value: Any) -> Any:
@@ -121,8 +63,8 @@ class SamplingConfig(Section):
     sampler: Literal["auto", "length-matched", "adaptive", "similar-length", "group-uniform"] = "auto"
     """`length-matched`: batches of one group, all with about the same total duration, as in the paper. `adaptive`: the
     same, but the group weights become shares of the batches instead of factors on the losses. `auto`: `adaptive` for
-    `error-weighted`, `length-matched` for other objectives. `similar-length`: batches of utterances of similar length,
-    from all groups. `group-uniform`: utterances of groups drawn uniformly, as in group DRO."""
+    `error-weighted` and `static`, `length-matched` for other objectives. `similar-length`: batches of utterances of
+    similar length, from all groups. `group-uniform`: utterances of groups drawn uniformly, as in group DRO."""
     batch_duration: float = Field(50.0, gt=0)
     """Seconds of audio per batch, without padding. Only for `length-matched` and `adaptive`."""
     exponent: float = Field(0.0, ge=0, le=1)
@@ -242,6 +184,8 @@ class Config(Section):
         values = dict(by_key(self.model_dump(mode="json")))
         tuned = {name for method in METHODS.values() for name in method.tuned}  # others have their defaults if unused
         values |= {f"objective.{name}": None for name in tuned - self.objective.settings.keys()}
+        if values["objective.baseline"] is None:
+            values["objective.max_relative_loss"] = None
         unused = [key for key in SamplingConfig.model_fields if key not in self.sampling.used_keys]
         return values | {f"sampling.{key}": None for key in unused} | {"sampling.sampler": self.sampler}
 
@@ -254,6 +198,11 @@ class Config(Section):
             )
         if self.sampler == "adaptive" and self.objective.name == "group-dro":
             yield "sampling.sampler: adaptive does not work with group-dro; use length-matched or group-uniform"
+        if self.objective.settings.get("baseline") is not None and self.data.group_by != ("lang",):
+            yield (
+                "objective.baseline: needs groups that are languages; remove it, or `data.group_by`, which is "
+                f"{', '.join(self.data.group_by)}"
+            )
         yield from self._encoder_problems()
         for key in ("speed_perturbation", "noise_snr_db"):
             if self.model.feature_cache_dir is not None and getattr(self.data, key):
@@ -272,6 +221,9 @@ class Config(Section):
                 f"training.num_batches: {num_batches} is rounded down to {num_batches - rest}, a multiple of "
                 f"`optimizer.batches_per_step`, {batches_per_step}"
             )
+        settings, default = self.objective.settings, all_settings()["max_relative_loss"].default
+        if settings.get("baseline") is None and settings.get("max_relative_loss", default) != default:
+            yield "objective.max_relative_loss: has no effect without `objective.baseline`"
 
     def _encoder_problems(self) -> Iterator[str]:
         num_batches, batches_per_step = self.training.num_batches, self.optimizer.batches_per_step

@@ -54,6 +54,7 @@ KNOWN_ELSEWHERE = {
 EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
+    "dict_type": "keys and values",
     "float_parsing": "a number",
     "float_type": "a number",
     "int_from_float": "a whole number",

@@ -7,6 +7,7 @@ group_weights.jsonl         one line per step: weight, mean loss and amount of d
 vocab.json                  labels
 checkpoints/                state for a restart
 diagnosis.json              training and development error of each language, and what limits it
+budget.json                 CER of each language compared with the baseline of a guard, if there is one
 suspicious_utterances.jsonl   training utterances whose transcripts may be wrong
 model/                      the selected model; it exists once the run is finished
 predictions/<split>.jsonl   scores/<split>.json
@@ -43,6 +44,7 @@ class RunFolder:
         self.model = self.path / "model"
         self.tracking = self.path / "tracking"
         self.diagnosis = self.path / "diagnosis.json"
+        self.budget = self.path / "budget.json"
         self.suspicious = self.path / "suspicious_utterances.jsonl"
 
     def predictions(self, split: str) -> Path:

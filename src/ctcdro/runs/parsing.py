@@ -53,7 +53,9 @@ class Section(BaseModel):
 
 
 # Keys with paths, in any section.
-FOLDER_KEYS, MODEL_KEYS = ("dataset", "feature_cache_dir"), ("encoder",)
+FOLDER_KEYS, MODEL_KEYS = ("dataset", "feature_cache_dir", "baseline"), ("encoder",)
+# Keys whose value is a mapping, such as {ces: 1, cmn: 2.5}, and not a section.
+MAPPING_KEYS = ("weights",)
 
 
 def _absolute(path: PathLike, folder: PathLike = "") -> str:
@@ -160,9 +162,9 @@ def _plain(values: Any) -> Any:
 
 
 def by_key(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested values by dotted keys, such as `model.lora.rank`."""
+    """Nested values by dotted keys, such as `model.lora.rank`. A mapping under one of `MAPPING_KEYS` is one value."""
     for key, value in values.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and key.rpartition(".")[2] not in MAPPING_KEYS:
             yield from by_key(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
@@ -177,6 +179,8 @@ def format_setting(value: Any) -> str | None:
     """A value in a table or a name; None stays None."""
     if isinstance(value, list | tuple):
         return ", ".join(str(format_setting(item)) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {format_setting(item)}" for key, item in value.items())
     if value is None or isinstance(value, str):
         return value
     return f"{value:g}" if isinstance(value, float) else json.dumps(value)

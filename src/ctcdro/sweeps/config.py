@@ -6,6 +6,7 @@ paper's settings. The same configuration always gives the same settings in the s
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,11 +21,14 @@ from ..storage.paths import PathLike
 with extra("sweep", "A sweep"):
     from pydantic import ConfigDict, Field
 
-    from ..runs.config import SAMPLER_KEYS, Config, MethodName, parse_config
+    from ..runs.config import SAMPLER_KEYS, Config, parse_config
+    from ..runs.objective_config import MethodName
     from ..runs.parsing import Section, by_key, format_setting, parse_section, read_values, set_key, short_key
 
 BASELINE = "erm"
 MAX_COMBINATIONS = 1000
+MAX_NAME = 150
+"""Characters of a value in the name of a folder; a digest stands for the rest."""
 
 # Keys of a run that the sweep sets, and the key to use instead.
 SET_BY_SWEEP = {"dataset": "run.dataset", "seed": "seeds", "objective.name": "objective"}
@@ -33,7 +37,8 @@ SET_BY_SWEEP = {"dataset": "run.dataset", "seed": "seeds", "objective.name": "ob
 class SettingEntry(Section):
     """Settings to train: an objective, and any keys of the run, such as `step_size: 1e-3` for a setting of the
     objective or `optimizer.learning_rate: 1e-3` for another key. Each value of a list is tried: `step_size: [1e-3,
-    1e-4]`. Keys that are not given have their values in `run`."""
+    1e-4]`. A mapping is one value: `weights: {ces: 1, cmn: 2.5}`. Keys that are not given have their values in
+    `run`."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -113,7 +118,10 @@ class SweepSetting:
 
 def _file_name(value: Any) -> str:
     text = repr(value).removesuffix(".0") if isinstance(value, float) else format_setting(value)
-    return re.sub(r"[^\w.+-]+", "_", str(text))
+    name = re.sub(r"[^\w.+-]+", "_", str(text))
+    if len(name) <= MAX_NAME:
+        return name
+    return f"{name[:MAX_NAME]}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
 class SweepConfig(Section):

@@ -29,7 +29,10 @@ LAST_STEPS = 0.1
 
 
 def diagnose(run: Run) -> None:
-    """Writes the diagnosis of the selected model; all processes must call it. Its weights replace those of the run."""
+    """Writes the diagnosis of the selected model, whose weights replace those of the run, and the budget of a guard.
+
+    All processes must call it.
+    """
     if math.isinf(run.progress.best):  # there is no model
         return
     run.recognizer.load_state_dict(load_tensors(run.folder.best / WEIGHTS))
@@ -47,6 +50,8 @@ def diagnose(run: Run) -> None:
     with atomic_write(run.folder.suspicious) as file:
         for language in languages:
             file.writelines(map(json_line, _suspicious_records(language, by_language.get(language, []))))
+    if run.guard is not None:
+        write_json(run.folder.budget, run.guard.budget(run.config, selected).to_record())
     write_json(run.folder.diagnosis, Diagnosis(selected["step"], run.progress.step, languages).to_record())
 
 

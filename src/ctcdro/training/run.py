@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..speech.vocabulary import Vocabulary
     from .dev_halves import DevHalves
     from .endless_loader import BatchStream
+    from .guard import Guard
     from .training_sample import TrainingSample
     from .weight_average import WeightAverage
 
@@ -49,6 +50,8 @@ class Run:
     dev_dataset: SpeechDataset
     dev_halves: DevHalves | None
     """Of the development set, if the group weights follow error rates on it."""
+    guard: Guard | None
+    """Of the languages, if the objective has a baseline."""
     training_sample: TrainingSample
     """Decoded at the end, for the diagnosis."""
     vocabulary: Vocabulary

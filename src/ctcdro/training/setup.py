@@ -38,6 +38,7 @@ with extra("train", "Training"):
     from .checkpoints import frozen_parameters
     from .dev_halves import split_dev
     from .endless_loader import BatchStream
+    from .guard import read_guard
     from .optimizer import build_optimizer, build_schedule, num_steps
     from .run import Run
     from .training_sample import sample_training_data
@@ -55,6 +56,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         (utterance.text for utterance in train_data), (utterance.lang for utterance in train_data)
     )
     groups = train_data.groups(config.data.group_by)
+    guard = read_guard(config, groups.names)
     # The other keys of the section are keyword arguments of `build`.
     settings = config.model.model_dump(exclude={"encoder", "feature_cache_dir"})
     recognizer = build(config.model.encoder, len(vocabulary), **settings, seed=config.seed).to(accelerator.device)
@@ -80,11 +82,12 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         dev=dev,
         dev_dataset=make_dataset(dev),
         dev_halves=split_dev(dev, config.data.group_by, groups.names) if objective.needs_error_rates else None,
+        guard=guard,
         training_sample=sample_training_data(train_data, dev, groups, make_dataset),
         vocabulary=vocabulary,
         groups=groups,
         durations=torch.from_numpy(train_data.durations),
-        input_digests=_input_digests(config, paths, recognizer),
+        input_digests=_input_digests(config, [*paths, *([guard.log] if guard else [])], recognizer),
         recognizer=recognizer,
         wrapped_model=wrapped_model,
         objective=objective.to(accelerator.device),

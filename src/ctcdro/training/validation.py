@@ -45,6 +45,10 @@ def _scores(run: Run) -> dict[str, Any]:
     if run.dev_halves is not None:
         error_rates = {"error_rates": run.dev_halves.error_rates(decoded.predictions)}
         run.objective.update_error_rates(error_rates["error_rates"])
+    guarded = {}
+    if run.guard is not None:
+        num_batches = run.progress.step * run.config.optimizer.batches_per_step
+        guarded = run.guard.update(run.objective, num_batches, decoded.predictions)
     return {
         "step": run.progress.step,
         "validation": run.progress.num_validations,
@@ -55,4 +59,5 @@ def _scores(run: Run) -> dict[str, Any]:
         "cer": scores.rates("cer"),
         "lid": scores.rates("lid"),
         **error_rates,
+        **guarded,
     }

@@ -141,10 +141,10 @@ def _take_settings(args: argparse.Namespace) -> dict[str, Any] | None:
     method = METHODS.get(settings.get("method", DEFAULTS["method"]))
     if method is None:
         raise ValueError(f"`dro_method` of ctc_conf must be one of {', '.join(METHODS)}; got {settings['method']!r}.")
-    taken = (*(setting.name for setting in method.settings), *CTC_OPTIONS)
-    if not set(method.tuned) <= settings.keys() <= {"method", *taken}:
+    required, taken = (*method.tuned, *method.required), (*method.arguments, *CTC_OPTIONS)
+    if not set(required) <= settings.keys() <= {"method", *taken}:
         raise ValueError(
-            f"`ctc_conf` with dro_method: {method.name} requires {_options(method.tuned)} and accepts "
+            f"`ctc_conf` with dro_method: {method.name} requires {_options(required)} and accepts "
             f"{_options(taken)}; got {', '.join(given)}. The number of groups comes from utt2category."
         )
     if settings.get("signal") == "error_rate":
