@@ -811,6 +811,8 @@ def run_as_one_of_two(folder):
     plain = make_trainer(folder / "plain", optimizer=plain_descent, num_train_epochs=1, eval_dataset=dev, trainer=rates)
     scores = plain.evaluate()
     plain.train()
+    error_weighted = adaptive_trainer(folder / "error_weighted")
+    error_weighted.train()
     options = {"predict_with_generate": True, "max_steps": 2, "compute_metrics": of_letters()}
     whisper = whisper_trainer(folder / "whisper", **options)
     heard = whisper.evaluate()
@@ -824,7 +826,8 @@ def run_as_one_of_two(folder):
         **{"plain_weights": torch.stack(plain.weights), "plain_parameters": parameters(plain.model)},
         **{"scores": {name: value for name, value in scores.items() if "cer" in name}},
         **{"heard": {name: value for name, value in heard.items() if "cer" in name}},
-        "whisper_weights": whisper.objective.weights,
+        **{"whisper_weights": whisper.objective.weights, "error_weights": torch.stack(error_weighted.weights)},
+        "error_parameters": parameters(error_weighted.model),
     }
     torch.save(found, folder / f"{os.environ['RANK']}.pt")
 
@@ -856,6 +859,9 @@ def test_two_processes_have_the_same_weights_and_the_same_model(two_processes):
     first, second = two_processes
     for name in ("weights", "parameters", "plain_weights", "plain_parameters", "rest_parameters", "whisper_weights"):
         assert torch.equal(first[name], second[name]), name
+    for name in ("error_weights", "error_parameters"):
+        assert torch.equal(first[name], second[name]), name
+    assert first["error_weights"][-1].std() > 0.01
     assert first["scores"] == second["scores"]
 
 

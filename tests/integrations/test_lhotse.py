@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import functools
 import itertools
+import json
 import logging
 import runpy
 import sys
@@ -23,9 +24,11 @@ from lhotse.dataset import DynamicCutSampler, IterableDatasetWrapper, RoundRobin
 from lhotse.dataset.sampling.base import CutSampler
 from torch.utils.data import DataLoader, Dataset
 
+import ctcdro
 from ctcdro.integrations.lhotse import LengthMatchedCutSampler, LengthMatchedStreamSampler, group_numbers
 from ctcdro.integrations.lhotse import eager as eager_module
 from ctcdro.integrations.lhotse import stream as stream_module
+from ctcdro.sampling.base import PlannedBatchSampler
 
 ROOT = Path(__file__).parents[2]
 TARGET = 50.0
@@ -126,17 +129,21 @@ def toy_sampler(kind: str, **options) -> CutSampler:
 class Run:
     """The loop of a user, with all that is saved."""
 
-    def __init__(self, sampler: CutSampler, dropout: float = 0.0) -> None:
+    def __init__(
+        self, sampler: CutSampler, dropout: float = 0.0, criterion: ctcdro.ObjectiveCTCLoss | None = None
+    ) -> None:
         self.sampler, self.dataset = sampler, Loading()
-        self.model, self.criterion = toy.make_model(dropout=dropout), toy.make_criterion()
+        self.model, self.criterion = toy.make_model(dropout=dropout), criterion or toy.make_criterion()
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=toy.LEARNING_RATE)
         self.weights: list[torch.Tensor] = []
+        self.num_taken = 0  # since the loop over the loader started
 
-    def train(self, num_epochs: int, stop_after: int = sys.maxsize) -> None:
-        loader = DataLoader(self.dataset, sampler=self.sampler, batch_size=None, generator=torch.Generator())
+    def train(self, num_epochs: int, stop_after: int = sys.maxsize, num_workers: int = 0) -> None:
+        options = {"num_workers": num_workers, "generator": torch.Generator()}
+        loader = DataLoader(self.dataset, sampler=self.sampler, batch_size=None, **options)
         for epoch in range(self.sampler.epoch, num_epochs):
             self.sampler.set_epoch(epoch)
-            for batch in loader:
+            for self.num_taken, batch in enumerate(loader, 1):
                 self.optimizer.zero_grad()
                 toy.batch_loss(self.model, self.criterion, batch).backward()
                 self.optimizer.step()
@@ -148,10 +155,43 @@ class Run:
         return {name: getattr(self, name) for name in ("model", "criterion", "optimizer", "sampler")}
 
 
+def error_weighted_run(**options) -> Run:
+    criterion = toy.make_error_weighted()
+    return Run(toy_sampler("eager", objective=criterion.objective), criterion=criterion, **options)
+
+
 def test_weights_are_those_of_the_plain_loop():
-    run = Run(toy_sampler("eager"))
+    run = Run(toy_sampler("eager", objective=toy.make_criterion().objective))  # an objective that needs no shares
     run.train(num_epochs=2)
     torch.testing.assert_close(torch.stack(run.weights), toy.plain_loop())
+
+
+def test_error_weighted_batches_and_weights_are_those_of_the_plain_loop():
+    run = error_weighted_run()
+    run.train(num_epochs=2)
+    batches, weights = toy.adaptive_loop(toy.make_error_weighted())
+    assert [[int(number) for number in batch] for batch in run.dataset.loaded] == batches
+    assert torch.stack(run.weights).equal(weights)
+    toy.assert_shares_follow_weights(batches, weights)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_error_weighted_run_continues_exactly_with_the_same_number_of_workers(num_workers):
+    torch.manual_seed(0)
+    whole = error_weighted_run(dropout=0.1)
+    whole.train(num_epochs=3, num_workers=num_workers)
+    num_batches = len(whole.sampler)
+    for stop_after in (1, num_batches, num_batches + 7):
+        torch.manual_seed(0)
+        stopped = error_weighted_run(dropout=0.1)
+        stopped.train(num_epochs=3, stop_after=stop_after, num_workers=num_workers)
+        state = {name: part.state_dict() for name, part in stopped.stateful().items()}
+        state["sampler"] = json.loads(json.dumps(stopped.sampler.state_dict(stopped.num_taken)))
+        resumed = error_weighted_run(dropout=0.1)
+        for name, part in resumed.stateful().items():
+            part.load_state_dict(state[name])
+        resumed.train(num_epochs=3, num_workers=num_workers)
+        assert torch.stack(stopped.weights + resumed.weights).equal(torch.stack(whole.weights))
 
 
 @pytest.mark.parametrize("kind", ["eager", "stream"])
@@ -187,16 +227,22 @@ def _train_on_a_rank(rank: int, folder: str) -> None:
         run.model = torch.nn.parallel.DistributedDataParallel(run.model)
         run.train(num_epochs=2)
         seen[kind] = {"ids": run.dataset.loaded, "weights": torch.stack(run.weights)}
-    seen["plain"] = {"weights": _plain_loop_on_a_rank()}
+    run = error_weighted_run()
+    run.model = torch.nn.parallel.DistributedDataParallel(run.model)
+    run.train(num_epochs=2)
+    seen["error-weighted"] = {"ids": run.dataset.loaded, "weights": torch.stack(run.weights)}
+    corpus, criterion, error_weighted = toy.Toy(), toy.make_criterion(), toy.make_error_weighted()
+    seen["plain"] = {"weights": _plain_loop_on_a_rank(criterion, corpus.sampler())}
+    adaptive = corpus.adaptive_sampler(error_weighted)
+    seen["plain, error-weighted"] = {"weights": _plain_loop_on_a_rank(error_weighted, adaptive)}
     torch.save(seen, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
 
-def _plain_loop_on_a_rank() -> torch.Tensor:
-    """The plain loop with the sampler of the core, which shards itself, and gradients averaged."""
-    corpus, criterion = toy.Toy(), toy.make_criterion()
+def _plain_loop_on_a_rank(criterion: ctcdro.ObjectiveCTCLoss, sampler: PlannedBatchSampler) -> torch.Tensor:
+    """The plain loop with a sampler of the core, which shards itself, and gradients averaged."""
+    corpus = toy.Toy()
     model = torch.nn.parallel.DistributedDataParallel(toy.make_model())
-    sampler = corpus.sampler()
     optimizer = torch.optim.Adam(model.parameters(), lr=toy.LEARNING_RATE)
     weights = []
     for epoch in range(2):
@@ -223,6 +269,8 @@ def test_two_processes_agree_and_share_the_batches_of_one(tmp_path):
         in_turns = [batch for turn in zip(first[kind]["ids"], second[kind]["ids"], strict=True) for batch in turn]
         assert in_turns == batches
     torch.testing.assert_close(first["eager"]["weights"], first["plain"]["weights"])
+    assert first["error-weighted"]["weights"].equal(second["error-weighted"]["weights"])
+    assert first["error-weighted"]["weights"].equal(first["plain, error-weighted"]["weights"])
 
 
 # What both samplers promise
@@ -357,6 +405,24 @@ def test_equal_shares_are_the_default_as_in_the_core():
     assert [[int(number) for number in batch] for batch in ids(sampler)] == list(corpus.sampler())
     assert len(sampler) == len(DataLoader(Numbers(), sampler=sampler, batch_size=None)) == len(corpus.sampler())
     assert sampler.num_cuts == 240
+
+
+def with_rates(*rates: float, **options) -> LengthMatchedCutSampler:
+    """A sampler whose shares are these error rates."""
+    objective = ctcdro.error_weighted(len(rates), power=1.0, signal="error_rate")
+    objective.update_error_rates(rates)
+    return toy_sampler("eager", objective=objective, **options)
+
+
+def test_ranks_take_turns_with_the_batches_of_adaptive_shares():
+    batches = ids(with_rates(0.6, 0.3, 0.1))
+    groups = [toy.Toy().groups[int(batch[0])] for batch in batches]
+    np.testing.assert_allclose(np.bincount(groups) / len(groups), [0.6, 0.3, 0.1], atol=0.02)
+    for world_size in (2, 5):
+        ranks = [ids(with_rates(0.6, 0.3, 0.1, rank=rank, world_size=world_size)) for rank in range(world_size)]
+        in_turns = [batch for turn in zip(*ranks, strict=True) for batch in turn]
+        assert in_turns[: len(batches)] == batches
+        assert len(in_turns) - len(batches) == -len(batches) % world_size
 
 
 # The stream
@@ -588,6 +654,20 @@ def test_the_eager_sampler_refuses_to_come_once_for_each_worker():
     loader = DataLoader(IterableDatasetWrapper(Numbers(), eager(list(Stream(60)))), batch_size=None, num_workers=2)
     with pytest.raises(ValueError, match="each worker of an `IterableDatasetWrapper` would yield all"):
         list(loader)
+
+
+def test_an_objective_of_other_groups_is_refused():
+    with pytest.raises(ValueError, match="in the same order: clear, plain, noisy; got 2 groups"):
+        with_rates(0.6, 0.4)
+    of_other_order = ctcdro.error_weighted(3, group_names=["plain", "clear", "noisy"])
+    with pytest.raises(ValueError, match="in the same order: clear, plain, noisy; got plain, clear, noisy"):
+        toy_sampler("eager", objective=of_other_order)
+
+
+def test_adaptive_shares_are_refused_in_a_worker_which_has_a_copy_of_the_objective():
+    wrapped = IterableDatasetWrapper(Numbers(), with_rates(0.6, 0.3, 0.1))
+    with pytest.raises(ValueError, match="has a copy of `objective`"):
+        list(DataLoader(wrapped, batch_size=None, num_workers=1))
 
 
 def test_a_state_of_other_options_is_refused(make):

@@ -532,8 +532,10 @@ def two_ranks(tmp_path_factory) -> list[dict]:
     return [torch.load(folder / f"{rank}.pt") for rank in (0, 1)]
 
 
-def test_two_ranks_hold_the_same_weights_and_parameters(two_ranks):
-    first, second = two_ranks
+@pytest.mark.parametrize("method", ["ctc-dro", "error-weighted"])
+def test_two_ranks_hold_the_same_weights_and_parameters(two_ranks, method):
+    first, second = two_ranks if method == "ctc-dro" else (result[method] for result in two_ranks)
+    assert first["weights"][-1].std() > 0.01
     torch.testing.assert_close(first["weights"], second["weights"], rtol=0, atol=0)
     torch.testing.assert_close(first["state"], second["state"], rtol=0, atol=0)
 
@@ -573,6 +575,7 @@ def main(folder: Path) -> None:
     plain = Run(make_recognizer(draws=False), **ranks)
     whole = Run(callbacks=[checkpoints_of(folder, every_n_train_steps=10)], **ranks)
     resumed = Run(ckpt_path=folder / "step=10.ckpt", **ranks)
+    error_weighted = adaptive_run(**ranks)
     validated = Run(
         development=development_data(), max_epochs=1, limit_train_batches=1, num_sanity_val_steps=0, **ranks
     )
@@ -590,6 +593,7 @@ def main(folder: Path) -> None:
         **seen(whole),
         "plain": seen(plain),
         "resumed": seen(resumed),
+        "error-weighted": seen(error_weighted),
         "num_validated": len(validated.recognizer.weights_in_validation),
         "refusal": refusal,
     }

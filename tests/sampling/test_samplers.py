@@ -110,6 +110,7 @@ def test_ranks_take_turns_and_nothing_is_lost(make):
         assert {len(batches) for batches in ranks} == {-(-len(plan) // world_size)}
         in_turn = [batch for turn in zip(*ranks, strict=True) for batch in turn]
         assert in_turn[: len(plan)] == plan
+        assert list(make(*corpus).batches_of_all_ranks(world_size)) == in_turn
         if make is not adaptive:  # its ranks get new batches
             assert in_turn[len(plan) :] == (plan * world_size)[: len(in_turn) - len(plan)]  # filled from the start
 

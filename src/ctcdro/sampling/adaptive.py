@@ -118,15 +118,10 @@ class AdaptiveBatchSampler(LengthMatchedBatchSampler):
         self._before = (self.epoch * self._num_batches_of).tolist()
         self._forget_rounds()
 
-    def state_dict(self, num_taken: int | None = None) -> dict[str, Any]:
-        state = super().state_dict(num_taken)
-        return {**state, "before": self._before, "rounds": self.rounds_from(state["position"])}
-
-    def rounds_from(self, position: int) -> list[dict[str, Any]]:
-        """The planned rounds that are needed to resume at a position, for a state."""
+    def state_at(self, position: int) -> dict[str, Any]:
         # Always at least one round, if there is any: the next one continues from it.
         needed = [turn for turn in self._rounds if turn.stop > position] or self._rounds[-1:]
-        return [asdict(turn) for turn in needed]
+        return {**super().state_at(position), "before": self._before, "rounds": [asdict(turn) for turn in needed]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)

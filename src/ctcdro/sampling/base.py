@@ -86,6 +86,17 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
             self._has_finished = number == numbers[-1]  # before the yield: a loop that counts batches stops there
             yield batch(number)
 
+    def batches_of_all_ranks(self, world_size: int, start: int = 0) -> Iterator[list[int]]:
+        """The batches of the epoch from number `start` on, for toolkits in which each rank goes through all of them.
+
+        Ranks get the same number: rank r takes every `world_size`-th, from number r on. A `start` other than 0 must be
+        the position of the state that was loaded.
+        """
+        self._resume_at = start or None
+        batch = self._batch_getter()
+        for number in range(start, shard(self.num_batches, 0, world_size, start).stop):
+            yield batch(number)
+
     def _batch_getter(self) -> Callable[[int], list[int]]:
         """Called when an iteration starts; returns a function from numbers of batches (see `shard`) to batches."""
         plan = self.plan(self.epoch)
@@ -113,6 +124,10 @@ class PlannedBatchSampler(Sampler[list[int]], ABC):
         if position is None:
             _, world_size = self.rank_and_world_size
             position = self._start + world_size * (self._num_taken if num_taken is None else num_taken)
+        return self.state_at(position)
+
+    def state_at(self, position: int) -> dict[str, Any]:
+        """The state before batch number `position` of all ranks, for toolkits that count batches themselves."""
         return {"epoch": self.epoch, "position": position, "settings": dict(self._settings)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -82,8 +82,8 @@ class StreamBatches:
     def __post_init__(self) -> None:
         self.read = StreamPosition()
         self._rng = random.Random(repr(self.seed))  # for single numbers, several times as fast as numpy
-        turns = self._rng.sample(self.group_names, len(self.group_names))
-        self._groups = {name: GroupBuffer() for name in turns}
+        self._groups = {name: GroupBuffer() for name in self.group_names}
+        self._turns = self._rng.sample(list(self._groups.values()), len(self._groups))
         self._packing_rng = np.random.default_rng(self.seed)
         self._num_held = 0
         self._has_ended = False
@@ -142,7 +142,7 @@ class StreamBatches:
             )
 
     def _next_round(self) -> list[GroupBuffer]:
-        ready = [group for group in self._groups.values() if group.is_ready(self.batch_duration)]
+        ready = [group for group in self._turns if group.is_ready(self.batch_duration)]
         if not ready:
             if not self._has_warned:
                 self._has_warned = True
