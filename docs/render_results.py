@@ -12,7 +12,7 @@ results.json has
     experiments   runs with seeds. CER and LID are in percent. A value of a row is a list with one number per seed, from
                   which mean, standard deviation and the interval of the change are computed, or `{"mean": 80.0, "sd":
                   2.0}` where no more was recorded. A row is compared with the last baseline before it. Rows with a
-                  `summary` are in the table of all experiments, and in README if `headline` is true
+                  `summary` are in the table of all experiments. Experiments named `study-…` form the study
     tables        other measurements. A cell is text, a number, or a list with one number per seed
     facts         single values
 """
@@ -20,7 +20,6 @@ results.json has
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import re
 import subprocess
@@ -29,17 +28,13 @@ import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
 
+from result_figures import FIGURES, draw_figure, is_current
 from result_tables import (
-    BASELINE,
     Record,
     coverage_table,
-    deviation_of,
     experiment_table,
-    headline_table,
     language_table,
-    mean_of,
     more_time,
-    name_of,
     paper_gain,
     paper_table,
     plain_table,
@@ -49,10 +44,9 @@ from result_tables import (
     worst_rates,
 )
 from results_file import read_results, write_results
+from study_tables import dataset_table, overview_table, totals_table
 
 DOCS = Path(__file__).parent
-FIGURE = DOCS / "assets" / "cer-by-language.png"
-FIGURE_EXPERIMENT = "synthetic"
 MARKED = re.compile(r"(<!-- results: ([\w-]+) -->)(.*?)(<!-- end results -->)", flags=re.DOTALL)
 
 # All that pages can show.
@@ -114,8 +108,10 @@ def contents(results: Record) -> dict[str, str]:
     return {
         **found,
         "interval-coverage": coverage_table(tables["interval-coverage"]),
+        **{f"{name}-study": dataset_table(one) for name, one in experiments.items() if name.startswith("study-")},
+        "study-overview": overview_table(results),
+        "study-totals": totals_table(results),
         "demo-worst": worst_rates(experiments["demo"]),
-        "summary": headline_table(experiments.values()),
         "all-experiments": summary_table(experiments.values()),
         "paper-results": paper_table(),
         "paper-worst-gain": paper_gain(2),
@@ -142,56 +138,6 @@ def fill(text: str, content: dict[str, str], page: str) -> str:
         return separator.join([start, content[name], end])
 
     return MARKED.sub(filled, text)
-
-
-# The figure.
-
-
-def figure_data(results: Record) -> Record:
-    rows = results["experiments"][FIGURE_EXPERIMENT]["rows"]
-    return {row["method"]: row["languages"] for row in rows}
-
-
-def digest(data: Record) -> str:
-    return hashlib.sha256(json.dumps(data).encode()).hexdigest()
-
-
-def draw_figure(data: Record, path: Path) -> None:
-    """Grouped bars of the CER of each language, the worst first; error bars where deviations were recorded."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    colors = {BASELINE: "#9aa5b1", "Group DRO": "#e0a458", "CTC-DRO": "#1f6f8b"}
-    languages = sorted(data[BASELINE], key=lambda language: -mean_of(data[BASELINE][language]))
-    figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
-    width = 0.27
-    for number, (method, rates) in enumerate(data.items()):
-        for place, language in enumerate(languages):
-            rate, deviation = mean_of(rates[language]), deviation_of(rates[language])
-            x = place + (number - 1) * width
-            label = method if place == 0 else None
-            axes.bar(x, rate, width * 0.94, yerr=deviation, color=colors[method], capsize=3, label=label)
-            axes.text(x, rate + (deviation or 0) + 1, f"{rate:.1f}", ha="center", va="bottom", fontsize=8.5)
-    axes.set_xticks(
-        range(len(languages)), [name_of(language).replace(" ", "\n") for language in languages], fontsize=11
-    )
-    axes.set_ylabel("CER (%), lower is better", fontsize=11)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(axis="x", length=0)
-    axes.legend(frameon=False, fontsize=11, loc="upper right")
-    with_deviation = [name_of(one) for one in languages if all(deviation_of(rates[one]) for rates in data.values())]
-    note = "" if len(with_deviation) == len(languages) else f" (recorded for {', '.join(with_deviation)} only)"
-    axes.set_title(
-        f"Synthetic speech, mean of four seeds; error bars: standard deviation{note}", fontsize=9.5, loc="left"
-    )
-    figure.savefig(path, dpi=200, facecolor="white", metadata={"Data": digest(data)})
-    plt.close(figure)
-
-
-def is_current(data: Record, path: Path) -> bool:
-    return path.exists() and digest(data).encode() in path.read_bytes()
 
 
 # Sweeps.
@@ -244,11 +190,14 @@ def main() -> None:
         import_sweep(arguments.sweep, results, arguments.name)
         write_results(results)
         return
-    content, data = contents(results), figure_data(results)
+    content = contents(results)
     if arguments.list:
         print(*sorted(content), sep="\n")
         return
-    stale = [] if is_current(data, FIGURE) else [FIGURE]
+    stale = [path for path in FIGURES if not is_current(path, results)]
+    if not arguments.check:
+        for path in stale:
+            draw_figure(path, results)
     for page in pages():
         before = page.read_text(encoding="utf-8")
         after = fill(before, content, str(page))
@@ -256,8 +205,6 @@ def main() -> None:
             stale.append(page)
             if not arguments.check:
                 page.write_text(after, encoding="utf-8")
-    if FIGURE in stale and not arguments.check:
-        draw_figure(data, FIGURE)
     for path in stale:
         print(f"{path.relative_to(DOCS.parent)}: {'not current; run `make results`' if arguments.check else 'written'}")
     if arguments.check and stale:

@@ -127,7 +127,8 @@ def worst_rates(experiment: Record) -> str:
 
 
 def _in_sentence(method: str) -> str:
-    return {BASELINE: "the baseline"}.get(method, method.replace("Group", "group"))
+    names = {BASELINE: "the baseline", "Error-weighted": "error-weighted training"}
+    return names.get(method, method.replace("Group", "group"))
 
 
 def language_table(experiment: Record) -> str:
@@ -165,16 +166,6 @@ def summary_table(experiments: Iterable[Record]) -> str:
     columns = [f"{key} CER, {method}" for key in ("worst", "mean") for method in ("baseline", "method")]
     columns = ["experiment", "seeds", *columns[:2], "change", *columns[2:], "change"]
     return markdown(columns, rows)
-
-
-def headline_table(experiments: Iterable[Record]) -> str:
-    """The rows marked as headlines, in fewer columns."""
-    rows = []
-    for label, seeds, row, baseline in summarized_rows(experiments):
-        if row.get("headline"):
-            rates = [f"{mean_of(baseline[key]):.1f} → {mean_of(row[key]):.1f}" for key in ("worst", "mean")]
-            rows.append([label, seeds, rates[0], change(row, baseline, "worst"), rates[1]])
-    return markdown(["experiment", "seeds", "worst CER", "change", "mean CER"], rows)
 
 
 def plain_table(table: Record) -> str:

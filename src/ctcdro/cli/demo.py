@@ -22,7 +22,7 @@ def demo(
     ] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Steps per run.", hidden=True, min=1)] = None,
 ) -> None:
-    """Compare three objectives on synthetic speech in six languages, in minutes.
+    """Compare four objectives on synthetic speech in six languages, in minutes.
 
     Generates the speech, trains a small model with each objective, prints a table and writes an HTML report. Run the
     same command again to resume, or to print the table again.

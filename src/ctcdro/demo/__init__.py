@@ -1,1 +1,1 @@
-"""The demo: synthetic speech, a sweep over three objectives, a table and a report."""
+"""The demo: synthetic speech, a sweep over four objectives, a table and a report."""

@@ -1,4 +1,4 @@
-"""The demo: a synthetic corpus of six languages, a sweep over three objectives, and a report.
+"""The demo: a synthetic corpus of six languages, a sweep over four objectives, and a report.
 
     demo("ctcdro-demo")
 

@@ -22,7 +22,7 @@ class Recipe(NamedTuple):
 
 def list_recipes() -> list[Recipe]:
     """All recipes, those of the paper last."""
-    paths = sorted(FOLDER.rglob("*.yaml"), key=lambda path: (path.parent != FOLDER, path.stem))
+    paths = sorted(FOLDER.rglob("*.yaml"), key=lambda path: (path.parent.name == "paper", path.parent, path.stem))
     return [Recipe(path.relative_to(FOLDER).with_suffix("").as_posix(), _first_line(path), path) for path in paths]
 
 
