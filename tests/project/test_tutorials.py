@@ -57,6 +57,7 @@ def small_fleurs(tmp_path, monkeypatch):
     Fleurs().write(Path("fleurs/data"), spoken)
 
 
+@pytest.mark.slow
 def test_the_tutorial_on_a_real_corpus_works(small_fleurs):
     follow("real-corpus.md")
     assert Path("fleurs.html").stat().st_size > 100_000

@@ -277,6 +277,7 @@ def test_a_page_that_cannot_be_made_leaves_none(tmp_path, sweep):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_run_of_the_training_loop_is_reported_by_the_command(one_thread, tmp_path):
     values = {
         "dataset": str(write_dataset(tmp_path / "tones", num_train=6, num_dev=3)),

@@ -31,6 +31,7 @@ def to(path, job=GREETING):
     return SpeakJob(**{**vars(job), "path": str(path)})
 
 
+@pytest.mark.slow
 def test_voices_read_the_words_of_their_language_as_words():
     words = {code: frequent_words(code)[:200] for code in LANGUAGES}
     answers = run([ReadJob(LANGUAGES[code].voice, words[code]) for code in LANGUAGES])

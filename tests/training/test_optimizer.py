@@ -78,6 +78,7 @@ def test_a_frozen_start_trains_only_the_head(dataset, encoder, tmp_path, model):
     assert [record["encoder_learning_rate"] for record in records] == pytest.approx([0.0, 0.0, 0.0, 1e-4])
 
 
+@pytest.mark.slow
 def test_a_frozen_start_resumes_exactly(dataset, encoder, tmp_path):
     config = make_config(dataset, encoder, "LoRA", *FROZEN_START)
     whole = outcome(train(config, tmp_path / "whole").path)
