@@ -25,6 +25,7 @@ from results_file import read_results, write_results  # type: ignore[import-not-
 
 DEFAULT = (
     "loss_cost",
+    "objective_cost",
     "sampler_planning",
     "sampler_matching",
     "reading",
