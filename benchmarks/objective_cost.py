@@ -1,8 +1,8 @@
 """What does each objective cost in a training step? .venv/bin/python benchmarks/objective_cost.py
 
-Forward and backward pass of the objective, and the next batch of its sampler, per batch of 50 s in six languages,
-compared with the smallest step of the package: `mel-small` on 6 s of audio, with `F.ctc_loss` and AdamW. CPU time of one
-thread, medians over rounds in which the objectives take turns.
+Forward and backward pass of the objective, and the next batch of its sampler, per batch of 50 s in six languages. They
+are compared with the smallest step of the package: `mel-small` on 6 s of audio, with `F.ctc_loss` and AdamW. CPU time
+of one thread, medians over rounds in which the objectives take turns.
 """
 
 from __future__ import annotations
