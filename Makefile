@@ -64,6 +64,7 @@ test-faults: $(STAMP)
 
 # Where atheris has no wheel, hypothesis alone tests the parsers.
 test-fuzz: $(STAMP)
+	mkdir -p build
 	CTCDRO_FUZZ_EXAMPLES=300 $(PYTEST) $(LONG_TESTS) tests/fuzz
 	if $(BIN)/python -m pip install --quiet --constraint constraints.txt atheris; \
 		then $(BIN)/python tests/fuzz/atheris_parsers.py -runs=50000 -artifact_prefix=build/; \

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -49,14 +51,20 @@ def is_first_process() -> bool:
 # Process groups that must outlive the model that uses them; see `outlive_model`.
 _groups_in_use: list[object] = []
 
+# Seconds before the interpreter shuts down, in which gloo's threads release their last objects.
+_GRACE = 0.5
+
 
 def outlive_model() -> None:
-    """Keeps the process group until the process exits.
+    """Keeps the process group until the process exits, and lets its threads finish before the interpreter shuts down.
 
     Otherwise the model may hold the last reference to it. Its destructor then waits for gloo's thread while it holds
-    Python's global lock, for which that thread may be waiting: the process never ends.
+    Python's global lock, for which that thread may be waiting: the process never ends. A thread that asks for the lock
+    while the interpreter shuts down aborts the process instead. Functions of atexit run just before that.
     """
     import torch.distributed
 
     if is_distributed():
+        if not _groups_in_use:
+            atexit.register(time.sleep, _GRACE)
         _groups_in_use.append(torch.distributed.group.WORLD)
