@@ -165,10 +165,10 @@ def import_sweep(folder: Path, results: Record, name: str) -> None:
         row = {"method": setting_of_row.method, **{key: setting_of_row.values[key] for key in tuned}}
         if note := describe_settings({key: value for key, value in setting_of_row.values.items() if key not in tuned}):
             row["note"] = note
-        row["worst"] = [round(100 * one.worst("cer")[1], 2) for one in scores]
-        row["mean"] = [round(100 * one.mean("cer"), 2) for one in scores]
-        row["lid"] = [round(100 * one.mean("lid"), 2) for one in scores]
-        row["languages"] = {language: [round(100 * one[language], 2) for one in rates] for language in rates[0]}
+        row["worst"] = [round(100 * one.worst("cer")[1], 3) for one in scores]
+        row["mean"] = [round(100 * one.mean("cer"), 3) for one in scores]
+        row["lid"] = [round(100 * one.mean("lid"), 3) for one in scores]
+        row["languages"] = {language: [round(100 * one[language], 3) for one in rates] for language in rates[0]}
         rows.append(row)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=DOCS, capture_output=True, text=True).stdout
     texts = dict.fromkeys(("title", "question", "setup", "data", "finding"), "") | {"command": []}

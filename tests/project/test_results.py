@@ -112,6 +112,6 @@ def test_a_sweep_is_imported_with_its_scores_per_seed_and_the_texts_of_the_exper
     baseline, ours = mine["rows"]
     assert baseline["method"] == "Baseline (ERM)"
     assert (ours["method"], ours["step_size"], ours["smoothing"]) == ("CTC-DRO", 1e-3, 0.5)
-    assert ours["worst"] == [round(100 * row.worst_cer, 2) for row in rows[2:]]
+    assert ours["worst"] == [round(100 * row.worst_cer, 3) for row in rows[2:]]
     assert set(ours["languages"]) == set(json.loads(folder.run(setting, 3).scores("test").read_text())["languages"])
     assert "CTC-DRO" in result_tables.experiment_table(mine)
