@@ -231,7 +231,7 @@ def order(num_batches_of: Indices, rng: np.random.Generator) -> Indices:
 
     An epoch is the interval from 0 to 1. A group with n batches has one in each n-th of it, always at the same point,
     which is random. Groups with the same number of batches therefore take turns. Random points in each n-th would bring
-    some batches of a group close together and others far apart, which costs accuracy.
+    some batches of a group close together and others far apart.
     """
     moments = [(np.arange(num) + rng.random()) / num for num in num_batches_of]
     return np.argsort(np.concatenate(moments), kind="stable")
