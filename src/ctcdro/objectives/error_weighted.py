@@ -145,7 +145,3 @@ class HeldOutErrorWeighted(GuardedObjective):
     def _update_weights(self) -> None:
         rates = self.error_rates.double()
         self.log_weights.copy_(proportional_rule(rates, self.budget_use, power=self._power))
-
-    def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
-        self.pending.zero_()
-        return self._weighted_sum(losses, groups)

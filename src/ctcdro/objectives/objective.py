@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
@@ -148,15 +148,17 @@ class Objective(nn.Module, ABC):
         loss = self._weigh(kept, numbers, on_host)
         return loss if num_kept is None else loss / num_kept.clamp(min=1)
 
-    @abstractmethod
     def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
-        """Updates the weights from the pending sums, and returns the number to minimize.
+        """Updates the weights from the pending sums, and returns the number to minimize. By default, losses have no
+        effect on the weights.
 
         Args:
             losses: (B,) of this rank, with zero in place of +inf.
             groups: (B,) of this rank.
             on_host: whether the host can read all values without waiting.
         """
+        self.pending.zero_()
+        return self._weighted_sum(losses, groups)
 
     def _weighted_sum(self, losses: Tensor, groups: Tensor) -> Tensor:
         if not self.scales_losses:

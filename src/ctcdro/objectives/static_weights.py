@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Unpack
 
 import torch
-from torch import Tensor
 
 from .numbers_by_group import Rates, numbers_by_group
 from .objective import Objective, Reduction, Shared
@@ -49,7 +48,3 @@ class StaticWeights(Objective):
         if unknown := sorted(names.difference(self.group_names or [])):
             raise ValueError(f"`weights` has groups that are not in `group_names`: {', '.join(unknown)}. Remove them.")
         self.log_weights.copy_(torch.log_softmax(numbers.double().log(), dim=0))
-
-    def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
-        self.pending.zero_()
-        return self._weighted_sum(losses, groups)
