@@ -1,6 +1,7 @@
-"""Copies a dataset with one language changed. .venv/bin/python benchmarks/dataset_variants.py VARIANT DATASET --out DIR
+"""Copies a dataset with languages changed. .venv/bin/python benchmarks/dataset_variants.py VARIANT DATASET --out DIR
 
     without --language cmn        no data of the language in any split
+    only --language kor,ron       training data of these languages only; other splits have all
     shuffled --language kor       a fifth of its training transcripts belong to other utterances of it
     few --language deu            a tenth of its training utterances
 
@@ -38,31 +39,38 @@ def shuffle_fifth(utterances: list[Utterance]) -> list[Utterance]:
     return changed
 
 
-VARIANTS: dict[str, Change] = {"without": remove, "shuffled": shuffle_fifth, "few": keep_tenth}
+VARIANTS: dict[str, Change] = {"without": remove, "only": remove, "shuffled": shuffle_fifth, "few": keep_tenth}
 
 
-def write_variant(dataset: Path, out: Path, language: str, change: Change) -> None:
-    """Copies a dataset, with the training data of one language changed. `remove` applies to all splits."""
+def write_variant(dataset: Path, out: Path, languages: set[str], variant: str) -> None:
+    """Copies a dataset, with the training data of some languages changed. `without` applies to all splits."""
     out.mkdir(parents=True, exist_ok=True)
     for path in sorted(dataset.glob("*.jsonl")):
         if path.stem not in ("train", "dev", "test"):
             continue
         utterances = list(Manifest.read(path))
-        if path.stem == "train" or change is remove:
-            changed = {one.id: one for one in change([one for one in utterances if one.lang == language])}
-            kept = (changed.get(one.id) if one.lang == language else one for one in utterances)
-            utterances = [one for one in kept if one is not None]
+        if path.stem == "train" or variant == "without":
+            present = {one.lang for one in utterances}
+            for language in present - languages if variant == "only" else present & languages:
+                utterances = _change(utterances, language, VARIANTS[variant])
         Manifest(utterances).write(out / path.name)
+
+
+def _change(utterances: list[Utterance], language: str, change: Change) -> list[Utterance]:
+    """The utterances in their order, with those of a language changed or removed."""
+    changed = {one.id: one for one in change([one for one in utterances if one.lang == language])}
+    kept = (changed.get(one.id) if one.lang == language else one for one in utterances)
+    return [one for one in kept if one is not None]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("variant", choices=VARIANTS)
     parser.add_argument("dataset", type=Path)
-    parser.add_argument("--language", required=True)
+    parser.add_argument("--language", required=True, help="codes, separated by commas")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    write_variant(options.dataset, options.out, options.language, VARIANTS[options.variant])
+    write_variant(options.dataset, options.out, set(options.language.split(",")), options.variant)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ SUBSTITUTIONS = {
     "--nproc-per-node 4": "--nproc-per-node 2",
     "google/fleurs --config cs_cz --text-column transcription": "corpora/hub --text-column text",
     "seeds=[0, 1, 2, 3]": "seeds=[0, 1]",
+    " --set model.freeze_encoder=true": "",  # mel-small cannot be frozen
     "facebook/wav2vec2-xls-r-300m": "tiny-encoder",
     'recognize("a.wav")': 'recognize(__import__("soundfile").read("a.wav")[0])',  # paths need ffmpeg
     '"corpus", DEMO_SPECS': '"corpus", {"ces": SpeechSpec(train_minutes=0.1, dev_minutes=0, test_minutes=0)}',
@@ -91,6 +92,11 @@ def made(tmp_path_factory, one_thread):
 
 def dataset(made):
     shutil.copytree(made / "data", "data")
+
+
+def datasets_to_combine(made):
+    for name in ("data", "data/old", "data/new"):
+        shutil.copytree(made / "data", name, dirs_exist_ok=True)
 
 
 def trained_run(made, encoder="mel-small"):
@@ -169,6 +175,7 @@ NEEDS = {
     "prepare-data.md": [corpora],
     "read-the-report.md": [scored_runs],
     "resume.md": [dataset, configurations],
+    "start-from-a-model.md": [datasets_to_combine, trained_run, configurations],
     "train.md": [dataset],
     "troubleshoot.md": [dataset],
     "tune-with-a-sweep.md": [dataset],

@@ -47,11 +47,3 @@ def make_beam_search(
     options = {"beam_size": beam_size, "language_model": lm, "lm_weight": lm_weight}
     specified: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     return BeamSearch(Vocabulary.load(model_folder / "vocab.json"), **specified)
-
-
-def find_model(run: Path) -> Path:
-    """The model of a run; or the folder itself, if it is not a run."""
-    from ..runs.folder import RunFolder
-
-    folder = RunFolder(run)
-    return folder.require_model() if folder.config.exists() or folder.is_finished else run

@@ -1,10 +1,12 @@
-"""The diagnosis of a run and the budget of its guard, printed at the end of training."""
+"""The diagnosis of a run, the budget of its guard and errors before training, printed at the end of training."""
 
 from __future__ import annotations
 
+from ..report.tables.before_after import before_after_table
 from ..report.tables.budget import budget_table
 from ..report.tables.diagnosis import diagnosis_table
 from ..runs.folder import RunFolder
+from ..scoring.before_after import describe_before_after, read_before_after
 from ..scoring.budget import describe_budget, read_budget
 from ..scoring.diagnosis import describe, read_diagnosis
 from . import console
@@ -34,6 +36,15 @@ def print_budget(folder: RunFolder) -> None:
         return
     console.messages.print(budget_table(budget, max_rows=MAX_ROWS).to_rich(stack_titles=True))
     _print_line(describe_budget(budget))
+
+
+def print_before_after(folder: RunFolder) -> None:
+    """Prints what a run that started from another model learned and forgot, to stderr."""
+    found = read_before_after(folder.before_after)
+    if found is None:
+        return
+    console.messages.print(before_after_table(found, max_rows=MAX_ROWS).to_rich(stack_titles=True))
+    _print_line(describe_before_after(found))
 
 
 def _print_line(line: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..runtime.extras import extra
-from .decoding_options import BeamSizeOption, LmOption, LmWeightOption, find_model, make_beam_search
+from .decoding_options import BeamSizeOption, LmOption, LmWeightOption, make_beam_search
 from .options import DeviceOption, JsonOption, RunArgument, ScoringOption
 from .score import print_json, print_scores, scores_record
 
@@ -41,6 +41,7 @@ def evaluate(
     """
     with extra("train", "`ctcdro evaluate`"):
         from ..decoding.evaluate import evaluate as run_evaluation
+    from ..runs.folder import find_model
     from ..scoring.intervals import confidence_intervals
     from ..scoring.scores import count
     from ..scoring.transcripts import read_predictions

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..runtime.ranks import is_first_process
 from ..speech.language_names import language_name
-from ..training.progress_text import LinePace, describe_validation
+from ..training.progress_text import LinePace, describe_start, describe_validation
 from . import console
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class TrainingProgress:
             self._bar.remove_task(task)
 
     def __call__(self, record: dict[str, Any]) -> None:
+        if "started_from" in record:
+            text = console.escaped(describe_start(record))
+            self._bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+            return
         if "validation" in record:
             self._bar.console.print(describe_validation(record), highlight=False, markup=False, soft_wrap=True)
             return

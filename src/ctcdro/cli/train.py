@@ -32,7 +32,7 @@ def train(
     with extra("train", "`ctcdro train`"):
         from ..training.loop import train as run_training
     from .console import print_notes
-    from .diagnosis import print_budget, print_diagnosis
+    from .diagnosis import print_before_after, print_budget, print_diagnosis
     from .run_progress import TrainingProgress
 
     if is_first_process():
@@ -42,4 +42,5 @@ def train(
     if is_first_process():
         print_diagnosis(folder)
         print_budget(folder)
+        print_before_after(folder)
         typer.echo(f"Model: {folder.model}")

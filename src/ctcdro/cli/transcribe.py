@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..runtime.extras import extra
-from .decoding_options import BeamSizeOption, LmOption, LmWeightOption, find_model, make_beam_search
+from .decoding_options import BeamSizeOption, LmOption, LmWeightOption, make_beam_search
 from .options import DeviceOption, RunArgument, must_be_file
 
 
@@ -33,6 +33,7 @@ def transcribe(
     """
     with extra("train", "`ctcdro transcribe`"):
         from ..decoding.transcribe import transcribe as run_transcription
+    from ..runs.folder import find_model
     from ..speech.language_names import language_name
     from .console import escaped
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
 from ..runtime.extras import extra
 from ..speech.vocabulary import BLANK, Vocabulary
 from ..storage.atomic import atomic_folder
 from ..storage.paths import PathLike, is_empty
 from .encoders.base import PretrainedEncoder
+from .encoders.lora import merged_weights
 from .encoders.pretrained import FAMILIES, quiet
 from .encoders.waveform import WaveformEncoder
 from .heads import LinearHead
@@ -55,20 +54,6 @@ def export(model: Recognizer, vocabulary: Vocabulary, folder: PathLike) -> None:
         stock.save_pretrained(unfinished)
         vocabulary.save_tokenizer(unfinished)
         _feature_extractor(transformers, encoder).save_pretrained(unfinished)
-
-
-def merged_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
-    """The weights of the encoder with LoRA merged, under their names without LoRA."""
-    weights = {
-        name.replace(".base_layer.", "."): tensor
-        for name, tensor in encoder.network.state_dict().items()
-        if ".lora_" not in name
-    }
-    for name, module in encoder.network.named_modules():
-        if hasattr(module, "get_delta_weight"):
-            key = f"{name}.weight"
-            weights[key] = weights[key] + module.get_delta_weight("default").detach()
-    return weights
 
 
 def _feature_extractor(transformers: Any, encoder: PretrainedEncoder) -> Any:

@@ -206,6 +206,30 @@ def build(
         >>> model.losses(output, torch.tensor([[3, 5, 6], [3, 4, 0]]), torch.tensor([3, 2])).shape
         torch.Size([2])
     """
+    settings = recognizer_settings(
+        encoder,
+        vocabulary_size,
+        head=head,
+        freeze_encoder=freeze_encoder,
+        lora=lora,
+        gradient_checkpointing=gradient_checkpointing,
+        spec_augment=spec_augment,
+    )
+    with seeded(seed):
+        return Recognizer(MelSmall() if encoder == MEL_SMALL else from_pretrained(encoder), settings)
+
+
+def recognizer_settings(
+    encoder: str,
+    vocabulary_size: int,
+    *,
+    head: Head | None = None,
+    freeze_encoder: bool = False,
+    lora: Lora | Mapping[str, Any] | None = None,
+    gradient_checkpointing: bool = False,
+    spec_augment: bool | None = None,
+) -> RecognizerSettings:
+    """The settings from the arguments of `build`, with its defaults; rejects incompatible ones."""
     is_mel = encoder == MEL_SMALL
     head = head or ("linear" if is_mel else "transformer")
     if head not in get_args(Head):
@@ -225,11 +249,9 @@ def build(
         spec_augment = head != "linear"
     if spec_augment and head == "linear" and freeze_encoder:
         raise ValueError("`spec_augment`: with a linear head, it masks the input of the encoder, which is frozen.")
-    settings = RecognizerSettings(
+    return RecognizerSettings(
         encoder, vocabulary_size, head, freeze_encoder, lora, gradient_checkpointing, spec_augment
     )
-    with _seeded(seed):
-        return Recognizer(MelSmall() if is_mel else from_pretrained(encoder), settings)
 
 
 def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
@@ -237,7 +259,7 @@ def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
     folder = Path(folder)
     config = read_model_config(folder)
     tensors = load_tensors(folder / WEIGHTS)
-    with _seeded(0), limit_size(tensors):  # the random weights are overwritten
+    with seeded(0), limit_size(tensors):  # the random weights are overwritten
         try:
             model = _from_config(config)
         except Exception as error:  # any type: sizes may have another type, be negative, or exceed the memory
@@ -268,7 +290,7 @@ def check_vocabulary(model: Recognizer, vocabulary: Vocabulary, source: str = "`
 
 
 @contextmanager
-def _seeded(seed: int | None) -> Iterator[None]:
+def seeded(seed: int | None) -> Iterator[None]:
     """With a seed, seeds torch's CPU generator and restores it afterwards."""
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:

@@ -51,6 +51,15 @@ def _check_replaceable(folder: Path) -> None:
         )
 
 
+def is_model_folder(folder: Path) -> bool:
+    """Whether a folder looks like a saved recognizer, of any version, rather than a model of another program."""
+    try:
+        config = read_json(folder / CONFIG)
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and str(config.get("format", "")).startswith(FORMAT.rstrip("0123456789"))
+
+
 def read_model_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     try:

@@ -18,6 +18,7 @@ with extra("report", "The report"):
 
 from .. import __version__
 from ..runtime.progress import Track, untracked
+from ..scoring.before_after import describe_before_after
 from ..scoring.budget import describe_budget
 from ..scoring.diagnosis import describe
 from ..scoring.formatting import format_percent
@@ -30,6 +31,7 @@ from .figures import ReportFigure, cer_figure, confusion_figure, lengths_figure,
 from .read_runs import read_runs
 from .study import Study, make_study, slugs
 from .table import Table, write_tables
+from .tables.before_after import before_after_table
 from .tables.budget import budget_table
 from .tables.comparisons import compare_runs, compare_seeds, paper_tables, seeds_table, significance_table
 from .tables.datasets import statistics_table
@@ -111,6 +113,7 @@ def _content(study: Study, intervals: Intervals) -> dict[str, Any]:
         "weights_figures": _weights_figures(study),
         "diagnoses": list(_diagnoses(study)),
         "budgets": list(_budgets(study)),
+        "before_after": list(_before_after(study)),
         "constant": [study.label(run) for run in study.runs if run.weights.steps and run.weights.is_uniform],
         "confusions": list(_confusions(study)),
         "lengths": list(_lengths(study)),
@@ -149,6 +152,13 @@ def _budgets(study: Study) -> Iterator[tuple[str, str, Table]]:
     found = [(study.label(run), run.budget) for run in study.runs if run.budget is not None]
     for (label, budget), slug in zip(found, slugs(label for label, _ in found), strict=True):
         yield label, describe_budget(budget), budget_table(budget, f"budget-{slug}")
+
+
+def _before_after(study: Study) -> Iterator[tuple[str, str, Table]]:
+    """The label, the sentence and the table of each run that started from another model."""
+    found = [(study.label(run), run.before_after) for run in study.runs if run.before_after is not None]
+    for (label, changes), slug in zip(found, slugs(label for label, _ in found), strict=True):
+        yield label, describe_before_after(changes), before_after_table(changes, f"before-after-{slug}")
 
 
 def _confusions(study: Study) -> Iterator[tuple[ReportFigure, Table]]:

@@ -19,6 +19,7 @@ from typing import Any
 from ..prepare.statistics import Statistics, statistics_by_language
 from ..runs.config import Config, read_config
 from ..runs.folder import ResultName, RunFolder, is_number, read_about
+from ..scoring.before_after import BeforeAfter, read_before_after
 from ..scoring.budget import Budget, read_budget
 from ..scoring.diagnosis import Diagnosis, read_diagnosis
 from ..scoring.scores import Counts, Scores, count, read_scores
@@ -93,6 +94,8 @@ class RunResult:
     """None if the run has none, because an earlier version trained it."""
     budget: Budget | None = None
     """None if the run has no guard."""
+    before_after: BeforeAfter | None = None
+    """None if the run did not start from another model."""
 
     @cached_property
     def scores(self) -> Scores:
@@ -180,7 +183,7 @@ def _read_run(folder: RunFolder, name: str, config: Config, dataset: Dataset, sp
         raise ValueError(f"{folder.predictions(split)}: {error}") from error
     about = read_about(folder)
     weights, speed = read_weights(folder), _read_speed(folder, about)
-    judged = read_diagnosis(folder.diagnosis), read_budget(folder.budget)
+    judged = read_diagnosis(folder.diagnosis), read_budget(folder.budget), read_before_after(folder.before_after)
     return RunResult(name, path, config, about, split, predictions, counts, weights, speed, dataset, *judged)
 
 

@@ -7,6 +7,7 @@ group_weights.jsonl         one line per step: weight, mean loss and amount of d
 vocab.json                  labels
 checkpoints/                state for a restart
 diagnosis.json              training and development error of each language, and what limits it
+before_after.json           CER of each language before and after training, if the run started from another model
 budget.json                 CER of each language compared with the baseline of a guard, if there is one
 suspicious_utterances.jsonl   training utterances whose transcripts may be wrong
 model/                      the selected model; it exists once the run is finished
@@ -44,6 +45,7 @@ class RunFolder:
         self.model = self.path / "model"
         self.tracking = self.path / "tracking"
         self.diagnosis = self.path / "diagnosis.json"
+        self.before_after = self.path / "before_after.json"
         self.budget = self.path / "budget.json"
         self.suspicious = self.path / "suspicious_utterances.jsonl"
 
@@ -66,6 +68,12 @@ class RunFolder:
         if not self.is_finished:
             raise ValueError(f"{self.path}: the run has no model yet. Resume it with the command that started it.")
         return self.model
+
+
+def find_model(path: PathLike) -> Path:
+    """The model of a run; or the folder itself, if it is not a run."""
+    folder = RunFolder(path)
+    return folder.require_model() if folder.config.exists() or folder.is_finished else Path(path)
 
 
 class ResultName(NamedTuple):

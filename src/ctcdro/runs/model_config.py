@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from ..storage.json_files import read_json
 from .parsing import FolderPath, ModelName, Section
 
 
@@ -26,10 +28,18 @@ class ModelConfig(Section):
 
     encoder: ModelName = "facebook/wav2vec2-xls-r-300m"
     """Checkpoint of a `transformers` encoder: a name on the Hugging Face Hub, or a folder. `mel-small` is a small
-    encoder that is trained from scratch."""
+    encoder that is trained from scratch. With `init_from`, the default is the encoder of that model."""
+    init_from: ModelName | None = None
+    """Model to start from: a run folder, a saved recognizer, or a CTC model of `transformers` such as a
+    `Wav2Vec2ForCTC`, in a folder or on the Hub. Labels that are only in the new data are added to those of an earlier
+    run. null: start from the pretrained encoder, or from scratch."""
+    init_head: bool = True
+    """With `init_from`: also start from the head of that model. false: only from its encoder, with the labels of the
+    data."""
     head: Literal["transformer", "linear", "convolution"] = "transformer"
     """`transformer`: the paper's two layers, over all layers of the encoder. `linear`: one layer, over the last.
-    `convolution`: over all layers, fast on a CPU. `mel-small` always has a linear head."""
+    `convolution`: over all layers, fast on a CPU. `mel-small` always has a linear head. With `init_from`, the default
+    is the head of that model."""
     freeze_encoder: bool = False
     """Train only the head."""
     feature_cache_dir: FolderPath | None = None
@@ -48,11 +58,14 @@ class ModelConfig(Section):
     def _choose_defaults(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
+        values = _read_defaults(values.get("init_from"), values.get("init_head", True)) | values
         if values.get("encoder") == "mel-small":
             values = {"head": "linear"} | values
         return {"spec_augment": values.get("head") != "linear"} | values
 
     def problems(self) -> Iterator[str]:
+        if self.init_from is None and not self.init_head:
+            yield "init_head: false has no effect without `init_from`; remove it"
         is_mel_small = self.encoder == "mel-small"
         if is_mel_small and self.head != "linear":
             yield f"head: mel-small has a linear head; remove `head: {self.head}`"
@@ -67,3 +80,19 @@ class ModelConfig(Section):
             yield "spec_augment: a linear head masks the input of the encoder, which is frozen; set it to false"
         if self.feature_cache_dir is not None and not self.freeze_encoder:
             yield "feature_cache_dir: features change while the encoder is trained; add `freeze_encoder: true`"
+
+
+def _read_defaults(init_from: Any, init_head: Any) -> dict[str, str]:
+    """Encoder and head of the model to start from, if it can be read; errors are reported when it is loaded."""
+    if not isinstance(init_from, str):
+        return {}
+    defaults = {"encoder": init_from, "head": "linear"}  # of a CTC model of `transformers`
+    for path in (Path(init_from) / "model" / "config.json", Path(init_from) / "config.json"):
+        if path.is_file():
+            try:
+                settings = read_json(path)["settings"]
+                defaults = {key: str(settings[key]) for key in defaults}
+            except (ValueError, TypeError, KeyError):  # a model of `transformers`, or damaged
+                pass
+            break
+    return defaults if init_head else {"encoder": defaults["encoder"]}

@@ -53,7 +53,7 @@ class Section(BaseModel):
 
 
 # Keys with paths, in any section.
-FOLDER_KEYS, MODEL_KEYS = ("dataset", "feature_cache_dir", "baseline"), ("encoder",)
+FOLDER_KEYS, MODEL_KEYS = ("dataset", "feature_cache_dir", "baseline"), ("encoder", "init_from")
 # Keys whose value is a mapping, such as {ces: 1, cmn: 2.5}, and not a section.
 MAPPING_KEYS = ("weights",)
 

@@ -20,6 +20,7 @@ from ..scoring.verdicts import TrainingUtterance, find_suspicious, judge, traini
 from ..storage.atomic import atomic_write
 from ..storage.json_files import json_line, read_log, write_json
 from ..storage.tensors import load_tensors
+from .start import complete_before_after
 
 if TYPE_CHECKING:
     from .run import Run
@@ -50,6 +51,7 @@ def diagnose(run: Run) -> None:
     with atomic_write(run.folder.suspicious) as file:
         for language in languages:
             file.writelines(map(json_line, _suspicious_records(language, by_language.get(language, []))))
+    complete_before_after(run, selected)
     if run.guard is not None:
         write_json(run.folder.budget, run.guard.budget(run.config, selected).to_record())
     write_json(run.folder.diagnosis, Diagnosis(selected["step"], run.progress.step, languages).to_record())

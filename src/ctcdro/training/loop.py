@@ -34,6 +34,7 @@ with extra("train", "Training"):
     from .gradient_norm import clip_gradient
     from .optimizer import learning_rates, num_frozen_steps, num_steps
     from .setup import set_up_run
+    from .start import score_start
     from .step_log import StepCallback, StepTotals, log_step
     from .validation import validate
 
@@ -57,7 +58,8 @@ def train(
     """Trains a model; resumes an unfinished run.
 
     Args:
-        callback: called with the record of every step and validation.
+        callback: called with the record of every step and validation, and before with what was copied from another
+            model.
         track: shows the progress of the preparation before the first step.
         device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one. With several processes, each has its own
             GPU.
@@ -90,6 +92,7 @@ def train(
 def run_steps(run: Run, callback: StepCallback) -> None:
     """Takes the remaining steps of a run."""
     resume(run)
+    score_start(run, callback)
     started = time.monotonic() - run.progress.seconds
     with StopSignals() as stop_signals:
         while run.progress.step < num_steps(run.config) and not _is_out_of_patience(run):

@@ -44,7 +44,9 @@ class ProgressLines:
         self._pace = LinePace()
 
     def __call__(self, record: dict[str, Any]) -> None:
-        if "validation" in record:
+        if "started_from" in record:
+            self._show(describe_start(record))
+        elif "validation" in record:
             self._show(describe_validation(record))
         elif self._pace.is_due(record["step"] / self._num_steps):
             self._show(f"{describe_step(record, self._num_steps)}; loss {record['loss']:.2f}")
@@ -54,6 +56,21 @@ class ProgressLines:
             yield item
             if self._pace.is_due(number / (total or number)):
                 self._show(f"{description}: {number:,}" + (f" of {total:,}" if total else ""))
+
+
+def describe_start(record: dict[str, Any]) -> str:
+    """What a run copied, such as "Started from runs/a/model: 40 labels copied, 2 added ([kor] 가), 0 dropped."."""
+    if not record["has_head"]:
+        return f"Started from {record['started_from']}: encoder copied, new head with {len(record['added'])} labels."
+    added, dropped = (
+        f"{len(record[word])} {word}{f' ({_shorten(record[word])})' if record[word] else ''}"
+        for word in ("added", "dropped")
+    )
+    return f"Started from {record['started_from']}: {len(record['kept'])} labels copied, {added}, {dropped}."
+
+
+def _shorten(labels: list[str], most: int = 10) -> str:
+    return " ".join(labels[:most]) + (" …" if len(labels) > most else "")
 
 
 def describe_step(record: dict[str, Any], num_steps: int) -> str:

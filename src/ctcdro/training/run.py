@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
     from ..models.recognizer import Recognizer
+    from ..models.starting_point import Copied
     from ..objectives.objective import Objective
     from ..runs.config import Config
     from ..speech.batch import Batch
@@ -52,6 +53,8 @@ class Run:
     """Of the development set, if the group weights follow error rates on it."""
     guard: Guard | None
     """Of the languages, if the objective has a baseline."""
+    copied: Copied | None
+    """What the recognizer has from another model, if it started from one."""
     training_sample: TrainingSample
     """Decoded at the end, for the diagnosis."""
     vocabulary: Vocabulary

@@ -19,7 +19,6 @@ from ..sampling.adaptive import AdaptiveBatchSampler
 from ..sampling.base import PlannedBatchSampler
 from ..sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
 from ..speech.manifest import Groups, Manifest
-from ..speech.vocabulary import Vocabulary
 from ..storage.json_files import write_json
 from ..storage.tensors import tensors_digest
 from .checkpoint_files import has_checkpoints
@@ -30,7 +29,7 @@ with extra("train", "Training"):
     from accelerate.tracking import get_available_trackers
 
     from ..models.feature_cache import FeatureCache, FeatureRecognizer, speech_dataset
-    from ..models.recognizer import Recognizer, build
+    from ..models.recognizer import Recognizer
     from ..runs.config import Config, read_config
     from ..runs.parsing import refuse_changes
     from ..speech.augmentation import AudioAugmentation
@@ -41,6 +40,7 @@ with extra("train", "Training"):
     from .guard import read_guard
     from .optimizer import build_optimizer, build_schedule, num_steps
     from .run import Run
+    from .start import build_recognizer
     from .training_sample import sample_training_data
     from .weight_average import WeightAverage
 
@@ -52,14 +52,10 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
     train_data, dev = _read_manifests(paths, config)
     with accelerator.main_process_first():
         _claim_folder(config, folder, accelerator)
-    vocabulary = Vocabulary.of(
-        (utterance.text for utterance in train_data), (utterance.lang for utterance in train_data)
-    )
     groups = train_data.groups(config.data.group_by)
     guard = read_guard(config, groups.names)
-    # The other keys of the section are keyword arguments of `build`.
-    settings = config.model.model_dump(exclude={"encoder", "feature_cache_dir"})
-    recognizer = build(config.model.encoder, len(vocabulary), **settings, seed=config.seed).to(accelerator.device)
+    recognizer, vocabulary, copied = build_recognizer(config, train_data)
+    recognizer.to(accelerator.device)
     objective = METHODS[config.objective.name].create(
         len(groups.names), config.objective.settings, group_names=groups.names
     )
@@ -83,6 +79,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         dev_dataset=make_dataset(dev),
         dev_halves=split_dev(dev, config.data.group_by, groups.names) if objective.needs_error_rates else None,
         guard=guard,
+        copied=copied,
         training_sample=sample_training_data(train_data, dev, groups, make_dataset),
         vocabulary=vocabulary,
         groups=groups,

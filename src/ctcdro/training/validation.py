@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..scoring.scores import score
+from ..decoding.decode import DecodingResult
+from ..scoring.scores import Scores, score
 from ..storage.json_files import append_line
 from .step_log import StepCallback, track_figures
 
@@ -34,10 +35,24 @@ def validate(run: Run, callback: StepCallback) -> None:
         callback(record)
 
 
-def _scores(run: Run) -> dict[str, Any]:
+class DevScores(NamedTuple):
+    decoded: DecodingResult
+    """Of the whole development set."""
+    selection: Any
+    """The utterances that select a model; the others move the group weights."""
+    scores: Scores
+    """Of the selection."""
+
+
+def score_dev(run: Run) -> DevScores:
+    """Decodes the development set and scores it; all processes must call it."""
     decoded = run.decode(run.dev, run.dev_dataset)
     selection = slice(None) if run.dev_halves is None else run.dev_halves.for_selection
-    scores = score(np.array(decoded.predictions, dtype=object)[selection])
+    return DevScores(decoded, selection, score(np.array(decoded.predictions, dtype=object)[selection]))
+
+
+def _scores(run: Run) -> dict[str, Any]:
+    decoded, selection, scores = score_dev(run)
     worst_language, worst_cer = scores.worst() or (None, math.inf)
     losses = decoded.losses[selection]
     losses = losses[losses != math.inf]  # keeps NaN, a sign of divergence

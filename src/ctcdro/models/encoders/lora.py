@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from ...runtime.extras import extra
 from .base import PretrainedEncoder
 from .pretrained import FAMILIES
@@ -29,3 +31,17 @@ def add_lora(encoder: PretrainedEncoder, lora: Lora) -> None:
     config = LoraConfig(r=lora.rank, lora_alpha=alpha, lora_dropout=lora.dropout, target_modules=targets)
     encoder.network = inject_adapter_in_model(config, encoder.network)
     encoder.freeze_feature_extractor()
+
+
+def merged_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
+    """The weights of the encoder with LoRA merged, under their names without LoRA."""
+    weights = {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in encoder.network.state_dict().items()
+        if ".lora_" not in name
+    }
+    for name, module in encoder.network.named_modules():
+        if hasattr(module, "get_delta_weight"):
+            key = f"{name}.weight"
+            weights[key] = weights[key] + module.get_delta_weight("default").detach()
+    return weights

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...runtime.extras import extra
+from ...speech.vocabulary import BLANK, UNKNOWN, WORD_SPACE
 from .base import PretrainedEncoder
 from .spectrogram import W2vBertEncoder, WhisperEncoder
 from .waveform import WaveformEncoder
@@ -72,6 +73,35 @@ def from_pretrained(name: str) -> PretrainedEncoder:
     return _wrap(network, _expects_normalized_audio(name, config))
 
 
+class CtcModel(NamedTuple):
+    encoder: PretrainedEncoder
+    output: torch.nn.Linear
+    labels: list[str]
+    """Labels in the order of the output layer: `<pad>` for the blank, `<unk>`, and `|` for the space."""
+
+
+def load_ctc_model(name: str) -> CtcModel:
+    """Loads a CTC model, such as a `Wav2Vec2ForCTC`: a folder, or a name on the Hugging Face Hub."""
+    transformers = _transformers()
+    encoder = from_pretrained(name)
+    ctc_class = FAMILIES[encoder.family].ctc_class
+    with _naming(name, "model"), quiet(transformers):
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+        if ctc_class is None or ctc_class not in (config.architectures or []):
+            found = ", ".join(config.architectures or []) or f"a model of type {config.model_type}"
+            supported = ", ".join(family.ctc_class for family in FAMILIES.values() if family.ctc_class)
+            raise ValueError(f"it is {found}, without a CTC head. Supported: {supported}")
+        output = getattr(transformers, ctc_class).from_pretrained(name, dtype=torch.float32).lm_head
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    row_of = tokenizer.get_vocab()
+    ours = {tokenizer.pad_token: BLANK, tokenizer.unk_token: UNKNOWN, tokenizer.word_delimiter_token: WORD_SPACE}
+    labels = [f"<{row}>" for row in range(output.out_features)]  # rows without a label
+    for label, row in row_of.items():
+        if row < len(labels):
+            labels[row] = ours.get(label, label)
+    return CtcModel(encoder, output, labels)
+
+
 def from_options(options: Mapping[str, Any]) -> PretrainedEncoder:
     """Builds an encoder from the `options` of another, with random weights."""
     transformers = _transformers()
@@ -86,13 +116,13 @@ def _wrap(network: Any, normalize: bool) -> PretrainedEncoder:
 
 
 @contextmanager
-def _naming(name: str) -> Iterator[None]:
+def _naming(name: str, kind: str = "encoder") -> Iterator[None]:
     """Converts the errors of `transformers`, which have many types, into one that names the checkpoint."""
     try:
         yield
     except Exception as error:
         raise ValueError(
-            f"Cannot load encoder {name!r}: transformers found it neither as a folder with a checkpoint nor, if this "
+            f"Cannot load {kind} {name!r}: transformers found it neither as a folder with a checkpoint nor, if this "
             "machine is online, as a model on the Hugging Face Hub "
             f"({type(error).__name__}: {' '.join(str(error).split()):.500})."
         ) from error

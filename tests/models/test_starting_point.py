@@ -1,0 +1,128 @@
+"""Recognizers that start from others: saved ones, those of `transformers`, other labels, and what does not fit."""
+
+import json
+
+import pytest
+import torch
+
+from ctcdro.models.encoders.lora import Lora
+from ctcdro.models.export import export
+from ctcdro.models.recognizer import build
+from ctcdro.models.starting_point import count_labels, find_rows, grow_rows, read_starting_point
+from ctcdro.speech.utterance import Utterance
+from ctcdro.speech.vocabulary import Vocabulary
+
+OLD = Vocabulary(["ces", "kor"], "abcde가")
+NEW = Vocabulary(["ces", "pol"], "cdeł")
+GROWN = Vocabulary(["ces", "kor", "pol"], "abcde가ł")
+COUNTS = torch.arange(len(GROWN))
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def logits(model):
+    audio = 0.1 * torch.randn(2, 16_000, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        return model.eval()(audio, torch.tensor([16_000, 9_000])).logits
+
+
+def saved(folder, encoder, **options):
+    """A saved recognizer with random weights, also in its adapters."""
+    model = build(encoder, len(OLD), seed=1, **options)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.2)
+    model.save(folder, OLD)
+    return model, read_starting_point(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "options"),
+    [
+        ("mel-small", {}),
+        ("whisper, encoder alone", {"head": "convolution", "freeze_encoder": True}),
+        ("wav2vec2", {"head": "transformer", "lora": Lora(rank=2)}),
+        ("wav2vec2, group norm", {"head": "linear", "spec_augment": True}),
+    ],
+)
+def test_old_labels_keep_their_logits_and_new_ones_are_like_them(encoder, options, folders, tmp_path):
+    model, start = saved(tmp_path / "model", folders.get(encoder, encoder), **options)
+    assert start.grow(NEW) == GROWN
+    grown, copied = start.build(GROWN, COUNTS, seed=2)
+    assert grown.training
+    assert grown.settings.lora is None
+    rows = torch.tensor([GROWN.tokens.index(token) for token in OLD.tokens])
+    before, after = logits(model), logits(grown)
+    torch.testing.assert_close(after[..., rows], before, rtol=1e-4, atol=1e-4)
+    assert torch.equal(grown.head.output.weight[rows], model.head.output.weight)
+    languages = [GROWN.tokens.index(f"[{language}]") for language in OLD.languages]
+    new_language = after[..., GROWN.tokens.index("[pol]")]
+    shift = COUNTS[GROWN.tokens.index("[pol]")].log() - COUNTS[languages].log().mean()
+    torch.testing.assert_close(new_language, after[..., languages].mean(-1) + shift, rtol=1e-4, atol=1e-4)
+    assert (copied.kept, copied.added, copied.dropped) == (OLD.tokens, ["[pol]", "ł"], [])
+    assert copied.languages == ["ces", "kor"]
+
+
+def test_adapters_can_be_added_on_top_and_the_encoder_frozen(folders, tmp_path):
+    model, start = saved(tmp_path / "model", folders["wav2vec2"], head="linear", lora={"rank": 2})
+    for settings in ({"lora": {"rank": 4}}, {"freeze_encoder": True}):
+        again, _ = start.build(OLD, COUNTS[: len(OLD)], **settings)
+        torch.testing.assert_close(logits(again), logits(model), rtol=1e-4, atol=1e-4)
+    assert not any(parameter.requires_grad for parameter in again.encoder.parameters())
+
+
+def test_only_the_encoder_can_be_copied(folders, tmp_path):
+    model, start = saved(tmp_path / "model", folders["wav2vec2"], head="linear")
+    other, copied = start.build(NEW, COUNTS[: len(NEW)], head="transformer", copies_head=False, seed=3)
+    assert copied.added == NEW.tokens
+    assert not copied.has_head
+    assert other.settings.head == "transformer"
+    weights = other.encoder.state_dict()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in model.encoder.state_dict().items())
+
+
+def test_ctc_models_of_transformers(folders, tmp_path):
+    """Labels are matched by name, with capitals if there are no small letters; the others are dropped."""
+    model = build(folders["wav2vec2"], len(OLD), head="linear", seed=1)
+    export(model, OLD, tmp_path / "exported")
+    path = tmp_path / "exported" / "vocab.json"
+    labels = json.loads(path.read_text())
+    path.write_text(json.dumps({token.upper() if token in "abc" else token: row for token, row in labels.items()}))
+    start = read_starting_point(str(tmp_path / "exported"))
+    assert start.grow(NEW) is NEW
+    recognizer, copied = start.build(NEW, count_labels(NEW, [Utterance("a", 1.0, "ceł", "pol")]), seed=2)
+    assert copied.added == ["[pol]", "ł"]
+    assert copied.dropped == ["[kor]", "A", "B", "가"]
+    rows = [OLD.tokens.index(token) for token in copied.kept]
+    columns = [NEW.tokens.index(token) for token in copied.kept]
+    torch.testing.assert_close(logits(recognizer)[..., columns], logits(model)[..., rows], rtol=1e-4, atol=1e-4)
+
+
+def test_new_rows_of_a_model_without_languages():
+    weight, bias = torch.randn(4, 3), torch.randn(4)
+    rows = find_rows(NEW.tokens, ["<pad>", "<unk>", "|", "c"])
+    counts = torch.tensor([0, 0, 5, 9, 3, 4, 0, 2, 8])
+    new_weight, new_bias = grow_rows(weight, bias, rows, NEW, counts)
+    kept = [label for label, row in enumerate(rows) if row is not None]
+    assert torch.equal(new_weight[kept], weight)
+    assert torch.equal(new_bias[kept], bias)
+    torch.testing.assert_close(new_weight[NEW.tokens.index("[ces]")], weight[1:].mean(0))
+    difference = new_bias[NEW.tokens.index("[ces]")] - new_bias[NEW.tokens.index("[pol]")]
+    torch.testing.assert_close(difference, torch.tensor(9 / 3).log())
+
+
+def test_models_that_do_not_fit(folders, tmp_path):
+    _, start = saved(tmp_path / "model", "mel-small")
+    with pytest.raises(ValueError, match=r"has the encoder mel-small, but `encoder` is big\. Remove `encoder`"):
+        start.build(OLD, COUNTS[: len(OLD)], encoder="big")
+    _, start = saved(tmp_path / "linear", folders["wav2vec2"], head="linear")
+    with pytest.raises(ValueError, match=r"has the head linear, but `head` is transformer.*`init_head` to false"):
+        start.build(OLD, COUNTS[: len(OLD)], head="transformer")
+    with pytest.raises(ValueError, match=r"it is WhisperEncoder, without a CTC head. Supported: Wav2Vec2ForCTC"):
+        read_starting_point(folders["whisper, encoder alone"])
+    with pytest.raises(ValueError, match=r"Cannot load encoder '.*nowhere'"):
+        read_starting_point(str(tmp_path / "nowhere"))
+    config = tmp_path / "model" / "config.json"
+    config.write_text(config.read_text().replace("ctcdro recognizer 1", "ctcdro recognizer 9"))
+    with pytest.raises(ValueError, match="expected the format 'ctcdro recognizer 1'"):
+        read_starting_point(str(tmp_path / "model"))
