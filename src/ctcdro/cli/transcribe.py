@@ -40,10 +40,10 @@ def transcribe(
     ] = None,
     format: Annotated[
         Literal["text", "json", "srt", "vtt"],
-        typer.Option(help="text, JSON with times and probabilities, or subtitles (SRT, WebVTT)."),
+        typer.Option(help="Text, JSON with times and probabilities, or subtitles (SubRip or WebVTT)."),
     ] = "text",
     out: Annotated[
-        Path | None, out_folder("Folder to write, with one file per recording. By default, print to stdout.")
+        Path | None, out_folder("Folder to write, with one file per recording.", show_default="print to stdout")
     ] = None,
     language: Annotated[
         str | None,

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..runtime.convolution_cache import limit_convolution_cache
 from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
@@ -76,6 +77,7 @@ class Transcriber:
         batch_duration: float = 50.0,
         device: str = "auto",
     ) -> None:
+        limit_convolution_cache()
         self.model, self.vocabulary = load_for_decoding(model_folder, beam, device)
         if not MIN_PIECE_SECONDS <= window < np.inf:
             raise ValueError(f"`window` must be at least {MIN_PIECE_SECONDS} seconds; got {window!r}.")
