@@ -37,9 +37,9 @@ from rapidfuzz.distance import Levenshtein
 from ctcdro import Manifest
 from ctcdro.cli.decoding_options import find_model
 from ctcdro.decoding.pauses import loudness
-from ctcdro.decoding.recordings import Recording
+from ctcdro.decoding.recordings import AudioInput
 from ctcdro.decoding.transcribe import Transcriber
-from ctcdro.decoding.transcript import Transcript
+from ctcdro.decoding.transcript import RecordingTranscript
 from ctcdro.speech.audio import SAMPLE_RATE, Samples, read_audio
 from ctcdro.speech.utterance import Utterance
 from ctcdro.speech.vocabulary import Vocabulary
@@ -120,7 +120,7 @@ def error_rate(references: list[str], hypotheses: list[str]) -> float:
     return Levenshtein.distance(reference, hypothesis) / len(reference)
 
 
-def word_errors(joined: Joined, alone: list[Transcript], record: dict[str, Any]) -> tuple[float, float]:
+def word_errors(joined: Joined, alone: list[RecordingTranscript], record: dict[str, Any]) -> tuple[float, float]:
     """The median distance of words that are found again, in milliseconds, and their share."""
     starts: dict[str, list[float]] = {}
     for segment in record["segments"]:
@@ -135,7 +135,7 @@ def word_errors(joined: Joined, alone: list[Transcript], record: dict[str, Any])
     return 1000 * float(np.median(near)), len(near) / len(distances)
 
 
-def long_table(manifest: Manifest, run: Path, alone: list[Transcript], minutes: float) -> ResultTable:
+def long_table(manifest: Manifest, run: Path, alone: list[RecordingTranscript], minutes: float) -> ResultTable:
     table = ResultTable(
         *("order", "minutes", "segments", "CER alone", "CER long", "change"),
         *("cut error (ms)", "word error (ms)", "words found", "real-time factor", "peak memory (MB)"),
@@ -179,7 +179,7 @@ def with_characters(model: Path, dataset: Path, folder: Path) -> Path:
     return copied
 
 
-def language_table(manifest: Manifest, model: Path, alone: list[Transcript]) -> ResultTable:
+def language_table(manifest: Manifest, model: Path, alone: list[RecordingTranscript]) -> ResultTable:
     table = ResultTable("language", "utterances", "LID errors", "CER", "LID errors, forced", "CER, forced")
     for language in sorted({utterance.lang for utterance in manifest}):
         chosen = [index for index, utterance in enumerate(manifest) if utterance.lang == language]
@@ -196,9 +196,9 @@ def language_table(manifest: Manifest, model: Path, alone: list[Transcript]) -> 
     return table
 
 
-def recordings(manifest: Manifest, indices: list[int]) -> list[Recording]:
+def recordings(manifest: Manifest, indices: list[int]) -> list[AudioInput]:
     chosen = [manifest[index] for index in indices]
-    return [Recording(one.audio_filepath, one.offset, one.duration, one.id) for one in chosen]
+    return [AudioInput(one.audio_filepath, one.offset, one.duration, one.id) for one in chosen]
 
 
 def main() -> None:

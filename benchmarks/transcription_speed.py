@@ -1,8 +1,8 @@
 """How fast are recordings transcribed? .venv/bin/python benchmarks/transcription_speed.py
 
 The same model, a wav2vec 2.0 with a linear head and random weights, in `Transcriber` and, exported, in the pipeline
-"automatic-speech-recognition" of transformers, with windows of 30 s, and batches of 1 and of 8. Recordings are bursts of
-noise with pauses: short ones of 2 to 8 s, long ones of 10 minutes, and both mixed. Contenders take turns; both read the
+"automatic-speech-recognition" of transformers, with windows of 30 s, and batches of 1 and of 8. Recordings are bursts
+of noise with pauses: short ones of 2 to 8 s, long ones of 10 minutes, and both mixed. Contenders take turns; both read the
 same WAV files. Ratios compare time (transformers over ours): medians of all rounds, with a 95% bootstrap interval.
 The share of identical texts is that of the short recordings; random weights are sensitive to rounding.
 

@@ -1,5 +1,7 @@
 """Pieces of recordings: complete, short enough, and cut where it is quiet."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -76,6 +78,6 @@ def test_speech_without_long_pauses_is_cut_at_the_longest_short_one():
 def test_sound_without_pauses_is_cut_with_context_on_both_sides():
     pieces = list(split_at_pauses([noise(25.0)], window_seconds=10.0))
     assert [piece.continues for piece in pieces] == [False, True, True]
-    for piece, following in zip(pieces, pieces[1:], strict=False):
+    for piece, following in itertools.pairwise(pieces):
         assert piece.start + len(piece.samples) - piece.kept.stop == RATE
         assert following.kept.start - following.start == RATE

@@ -1,11 +1,13 @@
 """Subtitles, read again by a parser, and their limits."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ctcdro.decoding.subtitles import MAX_COLUMNS, MAX_LINES, MAX_SECONDS, make_cues, to_srt, to_vtt
-from ctcdro.decoding.transcript import Character, Segment, Transcript, Word
+from ctcdro.decoding.transcript import RecordingTranscript, Segment, TimedCharacter, TimedWord
 
 srt = pytest.importorskip("srt")
 
@@ -20,12 +22,12 @@ def transcript_of(*segments):
         for word in words:
             characters = []
             for letter in word:
-                characters.append(Character(letter, time, time + 0.05, 0.9))
+                characters.append(TimedCharacter(letter, time, time + 0.05, 0.9))
                 time += 0.1
-            spoken.append(Word(tuple(characters)))
+            spoken.append(TimedWord(tuple(characters)))
             time += 0.1
         made.append(Segment(start, time, "ces", {"ces": 1.0}, tuple(spoken)))
-    return Transcript("a.wav", time, tuple(made))
+    return RecordingTranscript("a.wav", time, tuple(made))
 
 
 words = st.lists(st.text("ab中ěй<&>-", min_size=1, max_size=60), max_size=20)
@@ -43,7 +45,7 @@ def test_cues_have_all_words_within_the_limits_and_do_not_overlap(segments):
         assert max(wide) <= MAX_COLUMNS
         assert cue.start < cue.end
         assert cue.end - cue.start <= MAX_SECONDS + 1e-6
-    assert all(cue.end <= following.start for cue, following in zip(cues, cues[1:], strict=False))
+    assert all(cue.end <= following.start for cue, following in itertools.pairwise(cues))
     parsed = list(srt.parse(to_srt(transcript)))
     assert len(parsed) == len(cues)
     for cue, entry in zip(cues, parsed, strict=True):

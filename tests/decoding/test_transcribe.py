@@ -12,7 +12,7 @@ from tones import LETTERS, RATE, SECONDS_A_LETTER, spoken
 
 from ctcdro.decoding import transcribe
 from ctcdro.decoding.beam_search import BeamSearch
-from ctcdro.decoding.recordings import Recording, find_recordings
+from ctcdro.decoding.recordings import AudioInput, find_recordings
 from ctcdro.decoding.transcribe import Transcriber
 from ctcdro.models.recognizer import load
 from ctcdro.speech.audio import AudioError
@@ -164,14 +164,14 @@ def test_inputs_are_files_folders_and_manifests(manifest, run, tmp_path):
     files = sorted(map(str, data.glob("*.wav")))
     assert [one.path for one in found[: len(files)]] == files
     listed = found[len(files) : len(files) + len(manifest)]
-    assert listed == [Recording(one.audio_filepath, one.offset, one.duration, one.id) for one in manifest]
-    assert found[-3] == Recording(str(data / "aaa-test-0.wav"))
+    assert listed == [AudioInput(one.audio_filepath, one.offset, one.duration, one.id) for one in manifest]
+    assert found[-3] == AudioInput(str(data / "aaa-test-0.wav"))
     assert "no audio files in this folder" in str(found[-2])
     assert isinstance(found[-1], AudioError)
 
 
 def test_a_record_has_everything_in_it(transcriber, manifest):
-    [transcript] = transcriber.files([Recording(manifest[0].audio_filepath, 0.0, manifest[0].duration, "first")])
+    [transcript] = transcriber.files([AudioInput(manifest[0].audio_filepath, 0.0, manifest[0].duration, "first")])
     record = json.loads(json.dumps(transcript.to_record(num_languages=1)))
     assert (record["id"], record["text"], record["language"]) == ("first", transcript.text, transcript.language)
     assert list(record["languages"]) == [transcript.language]

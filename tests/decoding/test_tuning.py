@@ -66,7 +66,8 @@ def test_the_model_of_the_identified_language_is_used(tmp_path):
     vocabulary = Vocabulary(["ces", "slk"], "ab")
     pairs = {"ces": ("[ces]", "a"), "slk": ("[slk]", "b")}
     models = {
-        name: bigrams_of([f"[{name}]", "a", "b"], [pair, (pair[1], "</s>")]).write(tmp_path / name) for name, pair in pairs.items()
+        name: bigrams_of([f"[{name}]", "a", "b"], [pair, (pair[1], "</s>")]).write(tmp_path / name)
+        for name, pair in pairs.items()
     }
     search = BeamSearchByLanguage(vocabulary, models, lm_weight=2.0)
     unsure = [0.04, 0.01, 0.01, 0.01, 0.01, 0.46, 0.46]

@@ -58,7 +58,9 @@ def test_blocks_joined_are_what_is_read_at_once(tmp_path, monkeypatch, rate):
         np.testing.assert_array_equal(np.concatenate(blocks), read_audio(path, *segment))
 
 
-@pytest.mark.parametrize(("name", "codec", "with_video"), [("a.m4a", "aac", False), ("a.webm", "libopus", False), ("a.mp4", "aac", True)])
+@pytest.mark.parametrize(
+    ("name", "codec", "with_video"), [("a.m4a", "aac", False), ("a.webm", "libopus", False), ("a.mp4", "aac", True)]
+)
 def test_media_are_read_as_the_mean_of_their_channels(tmp_path, name, codec, with_video):
     path = write_media(tmp_path / name, codec, with_video)
     samples = np.concatenate(list(read_blocks(path)))

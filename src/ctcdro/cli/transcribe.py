@@ -21,7 +21,7 @@ from .decoding_options import (
 from .options import DeviceOption, RunArgument, must_be_file, out_folder
 
 if TYPE_CHECKING:
-    from ..decoding.transcript import Transcript
+    from ..decoding.transcript import RecordingTranscript
 
 
 def transcribe(
@@ -117,7 +117,7 @@ def _listed(text: str) -> list[Path]:
     return [Path(line) for line in text.splitlines() if line.strip()]
 
 
-def _print(transcript: Transcript, format: str) -> None:
+def _print(transcript: RecordingTranscript, format: str) -> None:
     from ..decoding.subtitles import to_srt, to_vtt
     from ..speech.language_names import language_name
 
