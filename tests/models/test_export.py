@@ -7,7 +7,7 @@ import transformers
 from ctcdro.decoding.decode import best_texts
 from ctcdro.models.encoders.lora import Lora
 from ctcdro.models.encoders.pretrained import FAMILIES
-from ctcdro.models.export import export
+from ctcdro.models.exports.export import export
 from ctcdro.models.recognizer import build
 from ctcdro.speech.vocabulary import Vocabulary
 

@@ -9,6 +9,7 @@ All windows are 25 ms long and 10 ms apart.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -55,6 +56,11 @@ class LogMel(nn.Module):
         self.register_buffer("window", window.float(), persistent=False)
         self.register_buffer("filters", filters.float(), persistent=False)
         self.register_buffer("kernel", None, persistent=False)
+
+    def again(self) -> LogMel:
+        """A new instance of the same class with as many bins."""
+        make: Any = type(self)
+        return make(self.filters.shape[1])
 
     def replace_fft(self) -> None:
         """Computes spectra with one convolution from now on: slower in torch, but part of every inference runtime.
