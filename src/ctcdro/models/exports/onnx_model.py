@@ -126,6 +126,7 @@ def _write_int8(source: Path, target: Path) -> None:
         op_types_to_quantize=["MatMul", "Gemm"],
         nodes_to_exclude=[node.name for node in graph.node if any(name.endswith("filters") for name in node.input)],
         per_channel=True,
+        reduce_range=True,  # sums of products of 8 bits saturate on CPUs without VNNI
         weight_type=QuantType.QInt8,
         use_external_data_format=_num_bytes(source) > 4 * MAX_FILE_BYTES,
     )
