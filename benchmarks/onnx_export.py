@@ -2,8 +2,8 @@
 
 .venv/bin/python benchmarks/onnx_export.py RUN DATASET
 
-Transcribes utterances of the test data, evenly spaced through the manifest, one at a time. The recognizer in PyTorch and
-the graphs in onnxruntime take turns, with the same number of threads.
+Transcribes utterances of the test data, evenly spaced through the manifest, one at a time. The recognizer in PyTorch
+and the graphs in onnxruntime take turns, with the same number of threads.
 
 - "Difference" is the largest absolute difference of a log probability from that of PyTorch.
 - "Real-time factor" is computing time over duration, without reading audio: the minimum of all rounds.
@@ -49,6 +49,10 @@ def in_onnxruntime(session: onnxruntime.InferenceSession, audio: npt.NDArray[np.
     return session.run(["logprobs"], inputs)[0][0]
 
 
+def recognize_all(recognize: Recognize, audio: Sequence[npt.NDArray[np.float32]]) -> list[LogProbs]:
+    return [recognize(one) for one in audio]
+
+
 def open_graph(path: Path, num_threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
@@ -64,6 +68,11 @@ def scores_of(outputs: Sequence[LogProbs], manifest: Manifest, chosen: Sequence[
     return score(predictions)
 
 
+def num_bytes(path: Path) -> int:
+    """The size of a file, or of all files in a folder."""
+    return sum(file.stat().st_size for file in ([path] if path.is_file() else path.iterdir()))
+
+
 def compare(run: Path, dataset: Path, num_utterances: int, num_rounds: int, num_threads: int) -> None:
     torch.set_num_threads(num_threads)
     model_folder = RunFolder(run).require_model()
@@ -74,13 +83,14 @@ def compare(run: Path, dataset: Path, num_utterances: int, num_rounds: int, num_
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "exported"
         export(model, vocabulary, folder, "onnx", int8=True)
-        systems: dict[str, tuple[Recognize, Path]] = {"PyTorch": (partial(in_torch, model), model_folder)}
+        systems: dict[str, Recognize] = {"PyTorch": partial(in_torch, model)}
+        sizes = [num_bytes(model_folder)]
         for name, file in {"onnxruntime, float32": MODEL, "onnxruntime, int8": INT8_MODEL}.items():
-            systems[name] = partial(in_onnxruntime, open_graph(folder / file, num_threads)), folder / file
-        sizes = [sum(file.stat().st_size for file in ([path] if path.is_file() else path.iterdir())) for _, path in systems.values()]
-        outputs = [[recognize(one) for one in audio] for recognize, _ in systems.values()]
-        passes = [partial(lambda recognize: [recognize(one) for one in audio], recognize) for recognize, _ in systems.values()]
-        seconds = seconds_in_turns(passes, num_rounds, num_warm_up=0)
+            systems[name] = partial(in_onnxruntime, open_graph(folder / file, num_threads))
+            sizes.append(num_bytes(folder / file))
+    passes = [partial(recognize_all, recognize, audio) for recognize in systems.values()]
+    outputs = [recognize() for recognize in passes]
+    seconds = seconds_in_turns(passes, num_rounds, num_warm_up=0)
     duration = sum(map(len, audio)) / SAMPLE_RATE
     print(f"{len(chosen)} utterances, {duration:.0f} s of audio, {num_threads} threads, {num_rounds} rounds\n")
     table = ResultTable("system", "MB", "difference", "real-time factor", "speed-up", "worst CER", "mean CER")

@@ -102,11 +102,10 @@ def test_the_graph_of_a_pretrained_encoder_is_equal_to_torch(folders, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lora", [None, Lora(rank=2)])
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("name", EVERY_FAMILY)
-def test_the_graphs_of_all_families_and_heads_are_equal_to_torch(name, head, lora, folders, tmp_path):
-    model = make(folders[name], head, lora)
+def test_the_graphs_of_all_families_and_heads_are_equal_to_torch(name, head, folders, tmp_path):
+    model = make(folders[name], head)
     export(model, VOCABULARY, tmp_path / "exported", "onnx")
     assert_equal_to_torch(model, tmp_path / "exported")
 

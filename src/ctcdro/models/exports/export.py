@@ -34,8 +34,8 @@ def export(
         model: the recognizer, in evaluation mode.
         vocabulary: its labels.
         folder: an empty or new folder.
-        format: "transformers" for Hugging Face `transformers`: a class of the library if there is one, otherwise with
-            code of its own, for `trust_remote_code=True`. "onnx" for an ONNX graph.
+        format: "transformers" for Hugging Face `transformers`: a class of the library if there is one, otherwise a
+            class in the folder, for `trust_remote_code=True`. "onnx" for an ONNX graph.
         int8: whether to write a second ONNX graph with int8 weights.
         readme: text of a README.md, such as a model card.
 
