@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dataset_variants import Change, keep_tenth, shuffle_fifth, write_variant
+from dataset_variants import write_variant
 from measuring import ResultTable
 
 from ctcdro import Manifest
@@ -30,12 +30,8 @@ from ctcdro.storage.json_files import read_log
 from ctcdro.training.loop import train
 from ctcdro.training.training_sample import sample_indices
 
-SITUATIONS: dict[str, tuple[str, Change]] = {
-    "normal": ("", list),
-    "few data": ("deu", keep_tenth),
-    "shuffled": ("ces", shuffle_fifth),
-    "short": ("", list),
-}
+# The language and the variant of the dataset; without a language, nothing changes.
+SITUATIONS = {"normal": ("", "few"), "few data": ("deu", "few"), "shuffled": ("ces", "shuffled"), "short": ("", "few")}
 
 
 def make_config(dataset: Path, num_batches: int) -> Config:
@@ -68,10 +64,10 @@ def count_found(dataset: Path, variant: Path, run: RunFolder, language: str) -> 
 def main(dataset: Path, out: Path) -> dict[str, ResultTable]:
     columns = ["situation", "language", "training CER", "dev CER", "shuffled texts found", "false alarms", "verdict"]
     table = ResultTable(*columns)
-    for name, (language, change) in SITUATIONS.items():
+    for name, (language, kind_of_change) in SITUATIONS.items():
         variant, run = (out / kind / name.replace(" ", "-") for kind in ("data", "runs"))
         if not RunFolder(run).is_finished:
-            write_variant(dataset, variant, language, change)
+            write_variant(dataset, variant, {language}, kind_of_change)
             train(make_config(variant, 60 if name == "short" else 1500), run)
         diagnosis = read_diagnosis(RunFolder(run).diagnosis)
         assert diagnosis is not None

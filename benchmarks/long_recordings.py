@@ -35,11 +35,11 @@ from measuring import ResultTable
 from rapidfuzz.distance import Levenshtein
 
 from ctcdro import Manifest
-from ctcdro.cli.decoding_options import find_model
 from ctcdro.decoding.pauses import loudness
 from ctcdro.decoding.recordings import AudioInput
 from ctcdro.decoding.transcribe import Transcriber
 from ctcdro.decoding.transcript import RecordingTranscript
+from ctcdro.runs.folder import find_model
 from ctcdro.speech.audio import SAMPLE_RATE, Samples, read_audio
 from ctcdro.speech.utterance import Utterance
 from ctcdro.speech.vocabulary import Vocabulary

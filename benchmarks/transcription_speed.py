@@ -2,8 +2,8 @@
 
 The same model, a wav2vec 2.0 with a linear head and random weights, in `Transcriber` and, exported, in the pipeline
 "automatic-speech-recognition" of transformers, with windows of 30 s, and batches of 1 and of 8. Recordings are bursts
-of noise with pauses: short ones of 2 to 8 s, long ones of 10 minutes, and both mixed. Contenders take turns; both read the
-same WAV files. Ratios compare time (transformers over ours): medians of all rounds, with a 95% bootstrap interval.
+of noise with pauses: short ones of 2 to 8 s, long ones of 10 minutes, and both mixed. Contenders take turns; both read
+the same WAV files. Ratios compare time (transformers over ours): medians of all rounds, with a 95% bootstrap interval.
 The share of identical texts is that of the short recordings; random weights are sensitive to rounding.
 
 A second table compares the time of a whole process that transcribes one recording of 2 s.
@@ -27,7 +27,7 @@ import torch
 from measuring import ResultTable, seconds_in_turns, shown
 
 from ctcdro.decoding.transcribe import Transcriber
-from ctcdro.models.export import export
+from ctcdro.models.exports.export import export
 from ctcdro.models.recognizer import build
 from ctcdro.speech.audio import SAMPLE_RATE
 from ctcdro.speech.vocabulary import Vocabulary

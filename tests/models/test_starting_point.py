@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ctcdro.models.encoders.lora import Lora
-from ctcdro.models.export import export
+from ctcdro.models.exports.export import export
 from ctcdro.models.recognizer import build
 from ctcdro.models.starting_point import count_labels, find_rows, grow_rows, read_starting_point
 from ctcdro.speech.utterance import Utterance

@@ -162,6 +162,15 @@ def test_beam(environment_with, run, tmp_path):
     assert "mean" in environment_with("beam").run("ctcdro", "evaluate", run, "--beam-size", 4, cwd=tmp_path)
 
 
+def test_onnx(environment_with, run, examples, dataset, tmp_path):
+    environment = environment_with("onnx")
+    environment.run("ctcdro", "export", run, "--format", "onnx", "--int8", "--out", "exported", cwd=tmp_path)
+    audio = next(dataset.glob("*.wav"))
+    for name in ("model.onnx", "model.int8.onnx"):
+        program = ("python", examples / "onnx_recognizer.py", f"exported/{name}", audio)
+        assert str(audio) in environment.run(*program, cwd=tmp_path)
+
+
 def test_hf_trainer(environment_with, examples, tmp_path):
     program = call_main(examples / "hf_trainer_ctc.py", "'out', 1")
     assert "RobustTrainer" in environment_with("hf-trainer").run("python", "-c", program, cwd=tmp_path)

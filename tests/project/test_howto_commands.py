@@ -35,6 +35,7 @@ SUBSTITUTIONS = {
     " --set model.freeze_encoder=true": "",  # mel-small cannot be frozen
     "facebook/wav2vec2-xls-r-300m": "tiny-encoder",
     'recognize("a.wav")': 'recognize(__import__("soundfile").read("a.wav")[0])',  # paths need ffmpeg
+    "python examples/": f"python {ROOT}/examples/",
     '"corpus", DEMO_SPECS': '"corpus", {"ces": SpeechSpec(train_minutes=0.1, dev_minutes=0, test_minutes=0)}',
     "noisy = SpeechSpec(": "noisy = SpeechSpec(train_minutes=0.1, dev_minutes=0, test_minutes=0, ",
 }
@@ -49,6 +50,8 @@ NOT_RUN = {
     "apt-get": "installs Slurm",
     "munged": "starts Slurm",
     "lmplz": "needs KenLM",
+    "hf auth login": "needs the Hugging Face Hub",
+    "hf upload": "needs the Hugging Face Hub",
 }
 if not shutil.which("jq"):
     NOT_RUN["jq"] = "not installed"

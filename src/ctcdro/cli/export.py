@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,25 +14,31 @@ from .options import RunArgument, out_folder
 def export(
     run: RunArgument,
     out: Annotated[Path, out_folder("Folder to write.")],
+    format: Annotated[
+        Literal["transformers", "onnx"],
+        typer.Option(help="Hugging Face transformers, or an ONNX graph from audio to log probabilities."),
+    ] = "transformers",
+    int8: Annotated[
+        bool, typer.Option("--int8", help="With --format onnx, also write model.int8.onnx, with int8 weights.")
+    ] = False,
 ) -> None:
-    """Export a model for Hugging Face transformers, with a model card.
+    """Export a model for use without ctcdro, with a model card.
 
-    Supports models with a pretrained encoder and a linear head.
+    Supports every encoder and head. For transformers, a model without a class in the library comes with its own code.
 
-    Example: ctcdro export runs/first --out exported
+    Example: ctcdro export runs/first --format onnx --out exported
     """
     with extra("train", "`ctcdro export`"):
-        from ..models.export import export as write_export
+        from ..models.exports.export import export as write_export
+        from ..models.exports.stock_model import has_stock_class
         from ..models.recognizer import load
         from ..report.model_card import model_card
     from ..runs.folder import RunFolder
-    from ..storage.atomic import atomic_write
 
     folder = RunFolder(run)
     model_folder = folder.require_model()
-    card = model_card(folder)
     model, vocabulary = load(model_folder)
-    write_export(model, vocabulary, out)
-    with atomic_write(out / "README.md") as file:
-        file.write(card)
+    needs_code = format == "transformers" and not has_stock_class(model)
+    card = model_card(folder, "transformers-custom" if needs_code else format)
+    write_export(model, vocabulary, out, format, int8=int8, readme=card)
     typer.echo(f"Model: {out}")

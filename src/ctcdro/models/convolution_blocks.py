@@ -19,9 +19,9 @@ class Block(nn.Module):
         self.widen = nn.Linear(width, expansion * width)
         self.narrow = nn.Linear(expansion * width, width)
 
-    def forward(self, hidden: Tensor, padding: Tensor | None) -> Tensor:
-        """(B, F, D) -> (B, F, D); `padding` is (B, F, 1), or None if there is no padding."""
-        real = hidden if padding is None else hidden.masked_fill(padding, 0.0)
+    def forward(self, hidden: Tensor, padding: Tensor) -> Tensor:
+        """(B, F, D) hidden frames, (B, F, 1) mask of padding -> (B, F, D)."""
+        real = hidden.masked_fill(padding, 0.0)
         update = self.convolution(real.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
         return hidden + self.narrow(F.relu(self.widen(self.norm(update))))
 
@@ -32,9 +32,7 @@ class Blocks(nn.ModuleList):
 
     def forward(self, hidden: Tensor, num_frames: Tensor) -> Tensor:
         """(B, F, D) hidden frames, (B,) frames per utterance -> (B, F, D)."""
-        padding = None
-        if int(num_frames.min()) < hidden.shape[1]:
-            padding = ~real_frames(num_frames, hidden.shape[1], hidden.device)[:, :, None]
+        padding = ~real_frames(num_frames, hidden.shape[1], hidden.device)[:, :, None]
         for block in self:
             hidden = block(hidden, padding)
         return hidden

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from .convolution_blocks import Blocks
 from .masks import centered, normalized, real_frames
 from .spec_augment import SpecAugment
+
+Head: TypeAlias = Literal["transformer", "linear", "convolution"]
 
 
 class LinearHead(nn.Module):
@@ -125,6 +127,16 @@ class ConvolutionHead(nn.Module):
         features = self.mix(hidden, num_frames)
         features = self.enter(normalized(features, num_frames, epsilon=1e-5))
         return self.output(self.norm(self.blocks(features, num_frames)))
+
+
+def make_head(
+    name: Head, width: int, num_layers: int, num_labels: int, *, spec_augment: bool = False
+) -> LinearHead | TransformerHead | ConvolutionHead:
+    """A head for an encoder with `num_layers` hidden layers. The linear head has no SpecAugment."""
+    if name == "linear":
+        return LinearHead(width, num_labels)
+    head = TransformerHead if name == "transformer" else ConvolutionHead
+    return head(width, num_layers, num_labels, spec_augment=spec_augment)
 
 
 def _positions(size: int, width: int) -> Tensor:

@@ -9,13 +9,14 @@ All windows are 25 ms long and 10 ms apart.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..speech.audio import SAMPLE_RATE
-from .masks import normalized, real_frames
+from .masks import Number, normalized, real_frames
 
 WINDOW = SAMPLE_RATE // 40
 HOP = SAMPLE_RATE // 100
@@ -29,7 +30,7 @@ def normalized_audio(audio: Tensor, num_samples: Tensor) -> Tensor:
         return normalized(audio.float()[:, :, None], num_samples).squeeze(2)
 
 
-def num_windows(num_samples: Tensor) -> Tensor:
+def num_windows(num_samples: Number) -> Number:
     """Windows that lie completely within the audio."""
     return (num_samples - WINDOW) // HOP + 1
 
@@ -51,12 +52,36 @@ class LogMel(nn.Module):
         super().__init__()
         self.window: Tensor
         self.filters: Tensor
+        self.kernel: Tensor | None
         self.register_buffer("window", window.float(), persistent=False)
         self.register_buffer("filters", filters.float(), persistent=False)
+        self.register_buffer("kernel", None, persistent=False)
 
-    def _bins(self, spectrum: Tensor, floor: float) -> Tensor:
-        """(..., frequencies) complex amplitudes -> (..., bins) energies, at least `floor`."""
-        power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
+    def again(self) -> LogMel:
+        """A new instance of the same class with as many bins."""
+        make: Any = type(self)
+        return make(self.filters.shape[1])
+
+    def replace_fft(self) -> None:
+        """Computes spectra with one convolution from now on: slower in torch, but part of every inference runtime.
+
+        The spectrum of a window is linear in its samples, so the spectra of unit impulses are the kernel.
+        """
+        spectra = self._spectrum(torch.eye(WINDOW, dtype=torch.float64))
+        self.kernel = torch.cat([spectra.real, spectra.imag], 1).T[:, None].float()
+
+    def _spectrum(self, windows: Tensor) -> Tensor:
+        """(..., 400) samples -> (..., frequencies) complex amplitudes."""
+        return torch.fft.rfft(windows * self.window, 2 * (len(self.filters) - 1))
+
+    def _bins(self, audio: Tensor, floor: float) -> Tensor:
+        """(B, T) audio -> (B, F, bins) energies of its windows, at least `floor`."""
+        if self.kernel is None:
+            spectrum = self._spectrum(audio.unfold(1, WINDOW, HOP))
+            power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
+        else:
+            real, imaginary = F.conv1d(audio[:, None], self.kernel, stride=HOP).transpose(1, 2).chunk(2, 2)
+            power = real.square() + imaginary.square()
         return (power @ self.filters).clamp(min=floor)
 
 
@@ -70,8 +95,7 @@ class SmallLogMel(LogMel):
     def forward(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """(B, T) audio, (B,) samples -> (B, F, D)."""
         with torch.autocast(audio.device.type, enabled=False):
-            windows = audio.float().unfold(1, WINDOW, HOP) * self.window
-            bins = self._bins(torch.fft.rfft(windows, FFT), floor=1e-6)
+            bins = self._bins(audio.float(), floor=1e-6)
             return normalized(bins.log(), num_windows(num_samples))
 
 
@@ -86,21 +110,19 @@ class WhisperLogMel(LogMel):
         )
         super().__init__(torch.hann_window(WINDOW), torch.from_numpy(filters))
 
-    def num_frames(self, num_samples: Tensor) -> Tensor:
-        return -(-num_samples // HOP)
+    def num_frames(self, num_samples: Number) -> Number:
+        return (num_samples + HOP - 1) // HOP
 
     @torch.no_grad()
     def forward(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """(B, T) audio, (B,) samples -> (B, F, D)."""
-        num_frames = self.num_frames(num_samples)
-        size = int(num_frames.max())
+        num_frames, size = self.num_frames(num_samples), self.num_frames(audio.shape[1])
         with torch.autocast(audio.device.type, enabled=False):
             # Reflection padding at the start, silence at the end. Two windows after the last frame still contain audio
             # and are included in the maximum over bins.
             audio = F.pad(audio.float()[:, None], (WINDOW // 2, 0), mode="reflect")[:, 0]
             audio = F.pad(audio, (0, WINDOW + (size + 1) * HOP - audio.shape[1]))
-            spectrum = torch.stft(audio, WINDOW, HOP, window=self.window, center=False, return_complex=True)
-            features = self._bins(spectrum.transpose(1, 2), floor=1e-10).log10()
+            features = self._bins(audio, floor=1e-10).log10()
             features = torch.maximum(features, features.amax((1, 2), keepdim=True) - 8.0)
             features = (features[:, :size] + 4.0) / 4.0
         return features.masked_fill(~real_frames(num_frames, size, audio.device)[:, :, None], 0.0)
@@ -121,19 +143,21 @@ class KaldiFbank(LogMel):
         window = window_function(WINDOW, "povey", periodic=False)
         super().__init__(torch.from_numpy(window), torch.from_numpy(filters))
 
-    def num_frames(self, num_samples: Tensor) -> Tensor:
+    def num_frames(self, num_samples: Number) -> Number:
         return num_windows(num_samples) // self.stacked
+
+    def _spectrum(self, windows: Tensor) -> Tensor:
+        windows = windows * 2**15
+        windows = windows - windows.mean(-1, keepdim=True)
+        windows = windows - 0.97 * torch.cat([windows[..., :1], windows[..., :-1]], -1)
+        return super()._spectrum(windows)
 
     @torch.no_grad()
     def forward(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """(B, T) audio, (B,) samples -> (B, F, D)."""
-        num_frames = self.num_frames(num_samples)
-        size = int(num_frames.max())
+        num_frames, size = self.num_frames(num_samples), self.num_frames(audio.shape[1])
         with torch.autocast(audio.device.type, enabled=False):
-            windows = audio.float().unfold(1, WINDOW, HOP) * 2**15
-            windows = windows - windows.mean(-1, keepdim=True)
-            windows = windows - 0.97 * torch.cat([windows[..., :1], windows[..., :-1]], -1)
-            bins = self._bins(torch.fft.rfft(windows * self.window, FFT), floor=1.192092955078125e-07)
+            bins = self._bins(audio.float(), floor=1.192092955078125e-07)
             features = normalized(bins.log(), num_windows(num_samples), correction=1)
         features = features[:, : size * self.stacked].unflatten(1, (size, self.stacked)).flatten(2)
         return features.masked_fill(~real_frames(num_frames, size, audio.device)[:, :, None], 0.0)

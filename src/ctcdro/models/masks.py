@@ -6,8 +6,13 @@ features.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor
+
+Number = TypeVar("Number", int, Tensor)
+"""A number of samples or frames: that of one utterance, or (B,) numbers."""
 
 
 def real_frames(num_frames: Tensor, size: int, device: torch.device | None = None) -> Tensor:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +33,10 @@ from .encoders.base import PretrainedEncoder
 from .encoders.lora import Lora, add_lora
 from .encoders.mel_small import MelSmall
 from .encoders.pretrained import from_options, from_pretrained
-from .heads import ConvolutionHead, LinearHead, TransformerHead
+from .heads import Head, LinearHead, make_head
 from .saving import CHARACTERS, CONFIG, VOCABULARY, WEIGHTS, limit_size, read_model_config, write_model_folder
 
 MEL_SMALL = "mel-small"
-
-Head: TypeAlias = Literal["transformer", "linear", "convolution"]
 
 
 class RecognizerOutput(NamedTuple):
@@ -74,7 +72,13 @@ class Recognizer(nn.Module):
         self.trains_encoder = not settings.freeze_encoder
         """Whether the encoder computes gradients. A loop may switch it off for some steps; dropout stays on."""
         self.encoder = encoder
-        self.head = _make_head(encoder, settings)
+        self.head = make_head(
+            settings.head,
+            encoder.width,
+            encoder.num_layers,
+            settings.vocabulary_size,
+            spec_augment=settings.spec_augment,
+        )
         if settings.spec_augment and settings.head == "linear":
             encoder.add_spec_augment()
         if isinstance(encoder, PretrainedEncoder):
@@ -172,15 +176,6 @@ class Recognizer(nn.Module):
                 f"`num_samples` is {longest:,} ({longest / SAMPLE_RATE:.1f} s); {name} accepts up to {most:,} "
                 f"({most / SAMPLE_RATE:g} s). Split or skip such audio."
             )
-
-
-def _make_head(
-    encoder: PretrainedEncoder | MelSmall, settings: RecognizerSettings
-) -> LinearHead | TransformerHead | ConvolutionHead:
-    if settings.head == "linear":
-        return LinearHead(encoder.width, settings.vocabulary_size)
-    head = TransformerHead if settings.head == "transformer" else ConvolutionHead
-    return head(encoder.width, encoder.num_layers, settings.vocabulary_size, spec_augment=settings.spec_augment)
 
 
 def build(

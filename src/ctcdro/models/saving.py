@@ -8,6 +8,7 @@ vocab.json           labels
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,7 +68,13 @@ def read_model_config(folder: Path) -> dict[str, Any]:
         config = read_json(path)
     except ValueError as error:
         raise ValueError(f"{path}: not the configuration of a recognizer: {error}") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
+    found = config.get("format") if isinstance(config, dict) else None
+    if isinstance(found, str) and found != FORMAT and re.fullmatch(r"ctcdro recognizer \d+", found):
+        raise ValueError(
+            f"{path}: written by another version of ctcdro (format {found!r}; this version reads {FORMAT!r}). Use the "
+            "version that wrote it, or train again."
+        )
+    if found != FORMAT:
         raise ValueError(f"{path}: not the configuration of a recognizer (expected the format {FORMAT!r}).")
     return config
 

@@ -27,7 +27,8 @@ from .encoders.base import PretrainedEncoder
 from .encoders.lora import merged_weights
 from .encoders.mel_small import MelSmall
 from .encoders.pretrained import CtcModel, from_options, load_ctc_model
-from .recognizer import MEL_SMALL, Head, Recognizer, load, recognizer_settings, seeded
+from .heads import Head
+from .recognizer import MEL_SMALL, Recognizer, load, recognizer_settings, seeded
 from .saving import is_model_folder
 
 OUTPUT = "output"

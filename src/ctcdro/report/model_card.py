@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from ..objectives.methods import METHODS
 from ..runs.config import Config, read_config
@@ -11,6 +11,7 @@ from ..runs.folder import RunFolder, read_about
 from ..scoring.scores import read_scores
 from ..speech.language_names import language_name
 from ..speech.vocabulary import Vocabulary
+from .card_metadata import metadata_header, model_index
 from .read_runs import read_weights
 from .table import Column, Table, escape_markdown
 from .tables.scores import scores_table
@@ -21,18 +22,62 @@ The results apply to the data above. Accuracy may differ for other speakers, mic
 normalized like the training texts. Speech in any other language is recognized as one of the listed languages.
 """
 
+LoadedBy: TypeAlias = Literal["transformers", "transformers-custom", "onnx"]
 
-def model_card(folder: RunFolder) -> str:
-    """The model card of a finished run: Markdown with the metadata header of the Hugging Face Hub."""
+USAGE: dict[LoadedBy, str] = {
+    "transformers": """## Usage
+
+```python
+import transformers
+
+recognize = transformers.pipeline("automatic-speech-recognition", "path/to/this/folder")
+recognize("a.wav")
+```
+""",
+    "transformers-custom": """## Usage
+
+The folder contains the code of the model, which needs torch and transformers only.
+
+```python
+import transformers
+
+recognize = transformers.pipeline("automatic-speech-recognition", "path/to/this/folder", trust_remote_code=True)
+recognize("a.wav")
+```
+""",
+    "onnx": """## Usage
+
+The graph computes log probabilities from audio. It needs onnxruntime only.
+
+| name | shape | content |
+| --- | --- | --- |
+| `input_values` | (batch, samples) | float32 audio at 16 kHz |
+| `input_lengths` | (batch,) | int64, samples per utterance |
+| `logprobs` | (batch, frames, labels) | float32 log probabilities; label 0 is the blank |
+| `logprobs_lengths` | (batch,) | int64, frames per utterance |
+
+The labels are in `tokens.txt` and in the metadata of the graph.
+""",
+}
+
+
+def model_card(folder: RunFolder, loaded_by: LoadedBy | None = None) -> str:
+    """The model card of a finished run: Markdown with the metadata header of the Hugging Face Hub.
+
+    Args:
+        folder: the run.
+        loaded_by: what loads the exported model, to explain its usage.
+    """
     config = read_config(folder.config)
     vocabulary = Vocabulary.load(folder.vocabulary)
     languages = [escape_markdown(language_name(language)) for language in vocabulary.languages]
     token = escape_markdown(f"[{vocabulary.languages[0]}]")
     parts = [
-        _header(vocabulary),
+        _header(folder, config, vocabulary, loaded_by),
         f"# Speech recognition in {len(languages)} languages\n",
         f"Languages: {', '.join(languages)}. The output is a language token, such as {token}, followed by characters. "
         f"The vocabulary has {len(vocabulary)} labels.\n",
+        USAGE[loaded_by] if loaded_by else "",
         "## Training\n",
         _training_table(config, folder).to_markdown(),
         _results(folder),
@@ -42,10 +87,13 @@ def model_card(folder: RunFolder) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _header(vocabulary: Vocabulary) -> str:
-    # Quoted, because YAML reads the code `no` as false.
-    languages = "\n".join(f"- {json.dumps(language, ensure_ascii=False)}" for language in vocabulary.languages)
-    return f"---\nlanguage:\n{languages}\npipeline_tag: automatic-speech-recognition\ntags:\n- ctc-dro\n---\n"
+def _header(folder: RunFolder, config: Config, vocabulary: Vocabulary, loaded_by: LoadedBy | None) -> str:
+    library = loaded_by.removesuffix("-custom") if loaded_by else None
+    results = None
+    if folder.scores("test").exists():
+        scores = read_scores(folder.scores("test"))
+        results = model_index(folder.path.resolve().name, config.dataset.name, scores)
+    return metadata_header(vocabulary.languages, library, results)
 
 
 def _training_table(config: Config, folder: RunFolder) -> Table:

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..masks import Number
 from ..spec_augment import SpecAugment
 
 
@@ -51,7 +52,7 @@ class PretrainedEncoder(nn.Module):
             config.pop(key, None)
         return {"family": self.family, "config": config}
 
-    def num_frames(self, num_samples: Tensor) -> Tensor:
+    def num_frames(self, num_samples: Number) -> Number:
         """Exact number of output frames for each number of input samples."""
         raise NotImplementedError
 
@@ -74,6 +75,9 @@ class PretrainedEncoder(nn.Module):
         # With reentrant checkpoints, the hidden layers that the head uses would get no gradient.
         options["use_reentrant"] = False
         self.network.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
+
+    def make_exportable(self) -> None:
+        """Replaces, in place, what `torch.onnx` cannot export by equal operations for inference."""
 
     def freeze_feature_extractor(self) -> None:
         """Freezes the convolutions on raw audio, if there are any, so that their input needs no gradient."""

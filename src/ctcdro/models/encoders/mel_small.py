@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..convolution_blocks import Blocks
 from ..log_mel import HOP, WINDOW, SmallLogMel, num_windows
+from ..masks import Number
 from ..spec_augment import SpecAugment
 
 
@@ -55,8 +56,11 @@ class MelSmall(nn.Module):
         """Masks the log-mel bins in training."""
         self.augment = SpecAugment()
 
-    def num_frames(self, num_samples: Tensor) -> Tensor:
-        return -(-num_windows(num_samples) // self.stacked)
+    def num_frames(self, num_samples: Number) -> Number:
+        return (num_windows(num_samples) + self.stacked - 1) // self.stacked
+
+    def make_exportable(self) -> None:
+        self.log_mel.replace_fft()
 
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = False) -> tuple[Tensor, ...]:
         """(B, T) audio, (B,) samples -> one tensor, (B, F, D)."""

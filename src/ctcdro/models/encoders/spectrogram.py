@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..log_mel import HOP, WINDOW, KaldiFbank, WhisperLogMel
-from ..masks import real_frames
+from ..masks import Number, real_frames
 from ..spec_augment import SpecAugment
 from .base import PretrainedEncoder, hidden_layers
 
@@ -21,8 +21,11 @@ class W2vBertEncoder(PretrainedEncoder):
         super().__init__(network, min_samples=WINDOW + HOP, frame_stride=2 * HOP, first_frame_center=(WINDOW + HOP) / 2)
         self.features = KaldiFbank(network.config.feature_projection_input_dim // KaldiFbank.stacked)
 
-    def num_frames(self, num_samples: Tensor) -> Tensor:
+    def num_frames(self, num_samples: Number) -> Number:
         return self.features.num_frames(num_samples)
+
+    def make_exportable(self) -> None:
+        self.features.replace_fft()
 
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = True) -> tuple[Tensor, ...]:
         features = self.features(audio, num_samples)
@@ -50,8 +53,11 @@ class WhisperEncoder(PretrainedEncoder):
         """Masks the log-mel features in training."""
         self.augment = SpecAugment()
 
-    def num_frames(self, num_samples: Tensor) -> Tensor:
-        return -(-self.features.num_frames(num_samples) // 2)
+    def num_frames(self, num_samples: Number) -> Number:
+        return (self.features.num_frames(num_samples) + 1) // 2
+
+    def make_exportable(self) -> None:
+        self.features.replace_fft()
 
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = True) -> tuple[Tensor, ...]:
         from transformers.masking_utils import create_bidirectional_mask

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from ..log_mel import normalized_audio
-from ..masks import real_frames
+from ..masks import Number, normalized, real_frames
 from .base import PretrainedEncoder, hidden_layers
 
 
@@ -48,7 +49,7 @@ class WaveformEncoder(PretrainedEncoder):
     def options(self) -> dict[str, Any]:
         return {**super().options, "normalize": self.normalize}
 
-    def num_frames(self, num_samples: Tensor) -> Tensor:
+    def num_frames(self, num_samples: Number) -> Number:
         for kernel, stride in self.convolutions:
             num_samples = (num_samples - kernel) // stride + 1
         return num_samples
@@ -60,15 +61,24 @@ class WaveformEncoder(PretrainedEncoder):
         if self.has_group_norm:  # recomputation would use the lengths of a later batch
             self.network.feature_extractor.conv_layers[0].gradient_checkpointing = False
 
+    def make_exportable(self) -> None:
+        if self.has_group_norm:
+            first = self.network.feature_extractor.conv_layers[0]
+            first.layer_norm = _MaskedGroupNorm(first.layer_norm)
+        for module in self.network.modules():  # weight norm of the positional convolution
+            if is_parametrized(module):
+                for name in list(module.parametrizations):
+                    remove_parametrizations(module, name)
+
     def forward(self, audio: Tensor, num_samples: Tensor, *, all_layers: bool = True) -> tuple[Tensor, ...]:
         if self.normalize:
             audio = normalized_audio(audio, num_samples)
         if self.has_group_norm:
             kernel, stride = self.convolutions[0]
             norm = self.network.feature_extractor.conv_layers[0].layer_norm
-            norm.lengths = ((num_samples - kernel) // stride + 1).tolist()
+            norm.lengths = (num_samples - kernel) // stride + 1
         self._num_frames = num_frames = self.num_frames(num_samples)
-        self._padding = ~real_frames(num_frames, int(num_frames.max()), audio.device)[:, None]
+        self._padding = ~real_frames(num_frames, self.num_frames(audio.shape[1]), audio.device)[:, None]
         mask = real_frames(num_samples, audio.shape[1], audio.device).long()
         with _WavLMQuiet() if self.family == "wavlm" else nullcontext():
             output = self.network(audio, attention_mask=mask, output_hidden_states=all_layers)
@@ -95,14 +105,23 @@ class _PaddedGroupNorm(nn.GroupNorm):
     def __init__(self, norm: nn.GroupNorm) -> None:
         super().__init__(norm.num_groups, norm.num_channels, norm.eps)
         self.weight, self.bias = norm.weight, norm.bias
-        self.lengths: list[int] = []
+        self.lengths = torch.zeros(0)
 
     def forward(self, hidden: Tensor) -> Tensor:
         size = hidden.shape[2]
-        if min(self.lengths) == size:
+        lengths = self.lengths.tolist()
+        if min(lengths) == size:
             return super().forward(hidden)
         rows = [
             F.pad(super(_PaddedGroupNorm, self).forward(row[None, :, :length]), (0, size - length))
-            for row, length in zip(hidden, self.lengths, strict=True)
+            for row, length in zip(hidden, lengths, strict=True)
         ]
         return torch.cat(rows)
+
+
+class _MaskedGroupNorm(_PaddedGroupNorm):
+    """The same for all utterances at once. It needs more memory. A group is one channel in all of these models."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        frames = normalized(hidden.transpose(1, 2), self.lengths, epsilon=self.eps)
+        return (frames * self.weight + self.bias).transpose(1, 2)
