@@ -60,8 +60,8 @@ class Transcriber:
             default the model identifies the language of each piece.
         window: seconds that are recognized at once. Longer recordings are split. The limit of the encoder applies too,
             such as 30 s for Whisper.
-        batch_duration: seconds of padded audio per batch; by default 10 on a CPU, where larger batches no longer fit its
-            caches and take up to twice as long, and 50 on a GPU.
+        batch_duration: seconds of padded audio per batch; by default 50 on a GPU, and 10 on a CPU, where batches of 50
+            took up to twice as long.
         device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
 
     Raises:
