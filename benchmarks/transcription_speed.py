@@ -31,7 +31,7 @@ from ctcdro.decoding.transcribe import Transcriber
 from ctcdro.models.export import export
 from ctcdro.models.recognizer import build
 from ctcdro.speech.audio import SAMPLE_RATE
-from ctcdro.speech.vocabulary import Vocabulary
+from ctcdro.speech.vocabulary import REPLACEMENT, UNKNOWN, Vocabulary
 
 SHORT = (2.0, 8.0)
 LONG = 600.0
@@ -109,7 +109,10 @@ def speed_table(folder: Path, model: Path, exported: Path, num_rounds: int) -> R
             ]
             seconds = seconds_in_turns(contenders, num_rounds)
             texts = zip(contenders[0](), contenders[1](), strict=True) if not num_long else []
-            same = [own == " ".join(re.sub(r"\[\w+\]", "", other).split()) for own, other in texts]
+            same = [
+                own == " ".join(re.sub(r"\[\w+\]", "", other.replace(UNKNOWN, REPLACEMENT)).split())
+                for own, other in texts
+            ]
             table.add(
                 name,
                 str(num_threads),
