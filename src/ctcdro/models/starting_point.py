@@ -66,10 +66,7 @@ class StartingPoint:
 
     def grow(self, vocabulary: Vocabulary) -> Vocabulary:
         """The labels of a recognizer that starts here: those of the data, and all of an earlier recognizer."""
-        earlier = self.vocabulary
-        if earlier is None:
-            return vocabulary
-        return Vocabulary([*earlier.languages, *vocabulary.languages], [*earlier.characters, *vocabulary.characters])
+        return vocabulary if self.vocabulary is None else self.vocabulary | vocabulary
 
     def build(
         self,

@@ -100,6 +100,15 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.tokens == other.tokens
 
+    def __or__(self, other: Vocabulary) -> Vocabulary:
+        """The labels of both. The characters of each language are known if both vocabularies have them."""
+        mine, theirs = self.characters_by_language, other.characters_by_language
+        languages = [*self.languages, *other.languages]
+        by_language = None
+        if mine is not None and theirs is not None:
+            by_language = {language: mine.get(language, "") + theirs.get(language, "") for language in languages}
+        return Vocabulary(languages, [*self.characters, *other.characters], by_language)
+
     def encode(self, text: str, language: str) -> list[int]:
         """The labels of an utterance: its language, then its characters. All unknown characters share one label."""
         if language not in self.languages:
