@@ -104,7 +104,9 @@ def padded(items: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 def seconds_in_batches(manifest: Manifest, repeats: int, num_workers: int, num_rounds: int) -> npt.NDArray[np.float64]:
     """(rounds, 2) seconds for an epoch, with a plain `DataLoader` and with `load_batches`."""
-    dataset = SpeechDataset(manifest, Vocabulary.of((utterance.text for utterance in manifest), ["eng"]))
+    dataset = SpeechDataset(
+        manifest, Vocabulary.of([utterance.text for utterance in manifest], ["eng"] * len(manifest))
+    )
     plain = Plain([utterance.audio_filepath for utterance in manifest])
     order = np.random.default_rng(0).permutation(np.tile(np.arange(NUM_FILES), repeats))
     batches = [batch.tolist() for batch in np.split(order, range(BATCH_SIZE, len(order), BATCH_SIZE))]

@@ -257,7 +257,7 @@ def share_out(language: str, clips: list[Selected]) -> Iterator[Selected]:
 def read_clip(path: Path) -> Samples:
     if path.suffix != ".g722":  # libsndfile does not decode it
         return read_audio(path)
-    import av  # type: ignore[import-not-found]
+    import av
 
     with av.open(str(path), format="g722") as container:
         frames = [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]

@@ -106,7 +106,7 @@ def test_evaluate_can_skip_audio_that_cannot_be_read(trained, tmp_path, on_error
 def test_transcribe_prints_the_name_of_the_language_and_json_its_code(trained):
     audio = trained.folder / "data" / "aaa-test-0.wav"
     path, language, text = run("transcribe", trained.run, audio, "--device", "cpu").stdout.rstrip("\n").split("\t")
-    record = json.loads(run("transcribe", trained.run, audio, "--json").stdout)
+    record = json.loads(run("transcribe", trained.run, audio, "--format", "json").stdout)
     assert (path, text) == (str(audio), record["text"]) == (record["path"], text)
     names = {"aaa": "Ghotuo (aaa)", "bbb": "Barai (bbb)", None: "unknown language"}
     assert language == names[record["language"]]

@@ -18,7 +18,7 @@ from ctcdro.cli.main import app
 from ctcdro.decoding.beam_search import BeamSearch, lm_line, write_lm_text
 from ctcdro.decoding.decode import best_texts, decode
 from ctcdro.decoding.evaluate import evaluate
-from ctcdro.decoding.transcribe import transcribe
+from ctcdro.decoding.transcribe import Transcriber
 from ctcdro.models.recognizer import RecognizerOutput, build
 from ctcdro.runs.folder import RunFolder
 from ctcdro.scoring.scores import Scores
@@ -104,7 +104,7 @@ def test_the_best_of_all_labels_is_found():
         log_probs = log_softmax(rng.normal(size=(num_frames, len(vocabulary))))
         all_labels = log_probs_of_labels(log_probs)
         best = max(all_labels, key=all_labels.__getitem__)
-        assert merged(search._best_path(log_probs)) == best
+        assert merged(search.best_path(log_probs)) == best
         differ += merged(log_probs.argmax(-1).tolist()) != best
     assert differ > 5  # otherwise greedy decoding would pass
 
@@ -122,7 +122,7 @@ def test_with_an_ngram_model_the_best_of_all_labels_is_found(tmp_path, lm_weight
             labels: value + lm_weight * bigrams.log_prob([vocabulary.tokens[label] for label in labels])
             for labels, value in log_probs_of_labels(log_probs).items()
         }
-        assert merged(search._best_path(log_probs)) == max(both, key=both.__getitem__)
+        assert merged(search.best_path(log_probs)) == max(both, key=both.__getitem__)
 
 
 def test_one_hypothesis_is_greedy_decoding():
@@ -150,7 +150,7 @@ def test_labels_are_kept_at_the_beginning():
     for label in range(1, len(vocabulary)):
         frames = np.full((2, len(vocabulary)), 0.01)
         frames[:, label] = 1 - 0.01 * (len(vocabulary) - 1)
-        assert merged(BeamSearch(vocabulary)._best_path(np.log(frames))) == (label,)
+        assert merged(BeamSearch(vocabulary).best_path(np.log(frames))) == (label,)
 
 
 def test_a_penalty_of_the_blank_brings_back_characters():
@@ -203,7 +203,7 @@ def test_beam_search_leaves_the_files_of_greedy_decoding_alone(run):
     assert Scores.from_record(record) == scores
     found = {one.id: (one.hyp_lang, one.hyp_text) for one in read_predictions(run.predictions("dev-beam"))}
     [first, *_] = Manifest.read(run.path / "data" / "dev.jsonl")
-    [said] = transcribe(run.model, [first.audio_filepath], search)
+    [said] = Transcriber(run.model, beam=search).files([first.audio_filepath])
     assert (said.language, said.text) == found[first.id]
 
 

@@ -13,7 +13,7 @@ from tones import write_dataset
 
 from ctcdro.decoding.decode import decode, group_by_length
 from ctcdro.decoding.evaluate import evaluate
-from ctcdro.decoding.transcribe import transcribe
+from ctcdro.decoding.transcribe import Transcriber
 from ctcdro.models.recognizer import load
 from ctcdro.runs.config import read_config
 from ctcdro.runs.folder import RunFolder
@@ -126,8 +126,8 @@ def test_the_command_prints_the_files_that_it_wrote_for_another_dataset(run, tmp
 
 def test_audio_that_the_encoder_does_not_take_is_named(run, tmp_path):
     soundfile.write(tmp_path / "short.wav", np.zeros(200), 16_000)
-    with pytest.raises(AudioError, match=r"short.wav: `num_samples` is 200; mel-small needs 400"):
-        list(transcribe(run.model, [tmp_path / "short.wav"]))
+    with pytest.raises(AudioError, match=r"short.wav: too short: 0.013 s; the model needs 0.025 s."):
+        list(Transcriber(run.model).files([tmp_path / "short.wav"]))
 
 
 def test_a_profile_that_there_is_not_is_refused_before_anything_is_decoded(run):
@@ -139,7 +139,7 @@ def test_files_are_transcribed_one_by_one(run):
     manifest = Manifest.read(run.path.parent / "data" / "test.jsonl")
     evaluate(run.path, "test")
     expected = [(one.hyp_lang, one.hyp_text) for one in read_predictions(run.predictions("test"))]
-    found = transcribe(run.model, [one.audio_filepath for one in manifest])
+    found = Transcriber(run.model).files([one.audio_filepath for one in manifest])
     assert [(one.language, one.text) for one in found] == expected
 
 
@@ -152,7 +152,7 @@ def test_a_broken_file_does_not_keep_the_others_from_being_transcribed(run, tmp_
     assert done.returncode == 1
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [str(first), str(last)]
     summary, *faults = done.stderr.splitlines()
-    assert summary == "2 of 4 files could not be transcribed:"
+    assert summary == "2 of 4 recordings could not be transcribed:"
     assert [line.split(": ")[0] for line in faults] == [f"  {path}" for path in broken]
 
 
@@ -161,7 +161,7 @@ def test_commands_print_and_say_where_things_are(run):
     for arguments, expected in (
         (["evaluate", run.path, "--split", "dev"], f"Scores: {run.scores('dev')}"),
         (["transcribe", run.path, audio], f"{audio}\tGhotuo (aaa)\t"),
-        (["transcribe", run.model, audio, "--json"], '"language": "aaa"'),
+        (["transcribe", run.model, audio, "--format", "json"], '"language": "aaa"'),
     ):
         done = in_process.run(*arguments)
         assert done.returncode == 0, done.stderr
@@ -173,7 +173,7 @@ def test_a_missing_device_is_named(run):
     with pytest.raises(ValueError, match="--device cuda:1: PyTorch finds no GPU"):
         evaluate(run.path, device="cuda:1")
     with pytest.raises(ValueError, match="--device cuda: PyTorch finds no GPU"):
-        list(transcribe(run.model, [], device="cuda"))
+        Transcriber(run.model, device="cuda")
 
 
 def test_what_is_not_there_is_named(run, tmp_path):

@@ -8,7 +8,13 @@ from typing import Annotated, Literal
 import typer
 
 from ..runtime.extras import extra
-from .decoding_options import BeamSizeOption, LmOption, LmWeightOption, make_beam_search
+from .decoding_options import (
+    BeamSizeOption,
+    BlankPenaltyOption,
+    LmOption,
+    LmWeightOption,
+    make_beam_search,
+)
 from .options import DeviceOption, JsonOption, RunArgument, ScoringOption
 from .score import print_json, print_scores, scores_record
 
@@ -30,6 +36,7 @@ def evaluate(
     beam_size: BeamSizeOption = None,
     lm: LmOption = None,
     lm_weight: LmWeightOption = None,
+    blank_penalty: BlankPenaltyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Decode and score a split with a trained model.
@@ -52,7 +59,7 @@ def evaluate(
         split,
         profile=scoring,
         dataset=dataset,
-        beam=make_beam_search(find_model(run), beam_size, lm, lm_weight),
+        beam=make_beam_search(find_model(run), beam_size, lm, lm_weight, blank_penalty),
         batch_duration=batch_duration,
         num_workers=workers,
         on_bad_audio=on_error,

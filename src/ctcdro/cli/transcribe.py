@@ -3,51 +3,128 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ..runtime.extras import extra
-from .decoding_options import BeamSizeOption, LmOption, LmWeightOption, make_beam_search
-from .options import DeviceOption, RunArgument, must_be_file
+from .decoding_options import (
+    BeamSizeOption,
+    BlankPenaltyOption,
+    LmOption,
+    LmWeightOption,
+    make_beam_search,
+)
+from .options import DeviceOption, RunArgument, must_be_file, out_folder
+
+if TYPE_CHECKING:
+    from ..decoding.transcript import Transcript
 
 
 def transcribe(
     run: RunArgument,
     audio: Annotated[
-        list[Path],
-        typer.Argument(metavar="AUDIO", help="Audio files, e.g. recordings/*.wav.", callback=must_be_file()),
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per file.")] = False,
+        list[Path] | None,
+        typer.Argument(
+            metavar="AUDIO",
+            help="Audio or video files, folders of them, manifests (.jsonl), or - for a list of paths on stdin.",
+            show_default=False,
+        ),
+    ] = None,
+    list_file: Annotated[
+        Path | None,
+        typer.Option("--list", metavar="FILE", help="File with one path per line.", callback=must_be_file()),
+    ] = None,
+    format: Annotated[
+        Literal["text", "json", "srt", "vtt"],
+        typer.Option(help="text, JSON with times and probabilities, or subtitles (SRT, WebVTT)."),
+    ] = "text",
+    out: Annotated[
+        Path | None, out_folder("Folder to write, with one file per recording. By default, print to stdout.")
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE", help="Language of all recordings, e.g. kor.", show_default="identified by the model"
+        ),
+    ] = None,
+    window: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Split longer recordings at pauses.", min=0.6),
+    ] = 30.0,
     device: DeviceOption = "auto",
     beam_size: BeamSizeOption = None,
     lm: LmOption = None,
     lm_weight: LmWeightOption = None,
+    blank_penalty: BlankPenaltyOption = None,
 ) -> None:
-    """Transcribe audio files: print the language and the text of each.
+    """Transcribe recordings of any length.
 
-    Files that cannot be transcribed are skipped and listed at the end. Exit status: 1 if there are any.
+    Prints the path, the language and the text of each, or writes files. Recordings that cannot be transcribed are
+    skipped and listed at the end. Exit status: 1 if there are any.
 
-    Example: ctcdro transcribe runs/first hello.wav world.mp3
+    Example: ctcdro transcribe runs/first talks/ --format srt --out subtitles
     """
     with extra("train", "`ctcdro transcribe`"):
-        from ..decoding.transcribe import transcribe as run_transcription
+        from ..decoding.output_folder import OutputFolder
+        from ..decoding.recordings import find_recordings
+        from ..decoding.transcribe import Transcriber
     from ..runs.folder import find_model
-    from ..speech.language_names import language_name
-    from .console import escaped
+    from .console import escaped, progress
 
+    recordings = list(find_recordings(_inputs(audio or [], list_file)))
+    if not recordings:
+        raise ValueError("Nothing to transcribe: name files or folders, or a list with --list.")
+    if format in ("srt", "vtt") and out is None and len(recordings) > 1:
+        raise ValueError(f"--format {format} with {len(recordings):,} recordings requires --out, a folder to write.")
     model_folder = find_model(run)
-    beam = make_beam_search(model_folder, beam_size, lm, lm_weight)
+    transcriber = Transcriber(
+        model_folder,
+        beam=make_beam_search(model_folder, beam_size, lm, lm_weight, blank_penalty),
+        language=language,
+        window=window,
+        device=device,
+    )
+    folder = None if out is None else OutputFolder(out, format)
     errors: list[ValueError] = []
-    for transcript in run_transcription(model_folder, audio, beam, device=device, on_error=errors.append):
-        if as_json:
-            typer.echo(json.dumps(transcript._asdict(), ensure_ascii=False))
+    for transcript in transcriber.files(recordings, on_error=errors.append, track=progress):
+        if folder is None:
+            _print(transcript, format)
         else:
-            language = language_name(transcript.language) if transcript.language else "unknown language"
-            typer.echo(f"{transcript.path}\t{language}\t{transcript.text}")
+            folder.write(transcript)
+    if out is not None:
+        typer.echo(f"Transcripts: {out}")
     if errors:
-        typer.echo(f"{len(errors)} of {len(audio)} files could not be transcribed:", err=True)
+        typer.echo(f"{len(errors):,} of {len(recordings):,} recordings could not be transcribed:", err=True)
         for error in errors:
             typer.echo(f"  {escaped(str(error))}", err=True)
         raise typer.Exit(1)
+
+
+def _inputs(named: list[Path], list_file: Path | None) -> list[Path]:
+    """The named paths, with `-` replaced by the paths on stdin, then those of the list."""
+    paths: list[Path] = []
+    for path in named:
+        paths += _listed(sys.stdin.read()) if str(path) == "-" else [path]
+    if list_file is not None:
+        paths += _listed(list_file.read_text(encoding="utf-8"))
+    return paths
+
+
+def _listed(text: str) -> list[Path]:
+    return [Path(line) for line in text.splitlines() if line.strip()]
+
+
+def _print(transcript: Transcript, format: str) -> None:
+    from ..decoding.subtitles import to_srt, to_vtt
+    from ..speech.language_names import language_name
+
+    if format == "json":
+        typer.echo(json.dumps(transcript.to_record(), ensure_ascii=False))
+    elif format == "text":
+        language = language_name(transcript.language) if transcript.language else "unknown language"
+        typer.echo(f"{transcript.path}\t{language}\t{transcript.text}")
+    else:
+        typer.echo(to_srt(transcript) if format == "srt" else to_vtt(transcript), nl=False)

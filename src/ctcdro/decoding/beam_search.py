@@ -21,9 +21,9 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from ..speech.utterance import Utterance
 from ..speech.vocabulary import SPECIAL_TOKENS, WORD_SPACE, Vocabulary, can_be_character, can_be_language
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
+from .alignment import language_probabilities, restrict
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class BeamSearch:
             a penalty reduces deletions. Tune it together with `lm_weight`.
         labels_per_frame: number of best labels to try per frame. Time grows with it.
         beam_threshold: hypotheses are dropped if their log probability is lower than the best by more than this.
+        language: the language of all utterances; the search then finds only labels of this language, and the n-gram
+            model needs only this language. By default any language.
 
     Attributes:
         settings: all arguments except the vocabulary; `evaluate` stores them with the scores of a run.
@@ -79,6 +82,7 @@ class BeamSearch:
         blank_penalty: float = 0.0,
         labels_per_frame: int = 40,
         beam_threshold: float = 20.0,
+        language: str | None = None,
     ) -> None:
         with extra("beam", "Beam search"):
             import flashlight.lib.text.decoder as flashlight
@@ -105,16 +109,21 @@ class BeamSearch:
             log_add=True,
             criterion_type=flashlight.CriterionType.CTC,
         )
-        model = flashlight.ZeroLM() if language_model is None else _read_language_model(language_model, vocabulary)
+        self._labels = None if language is None else vocabulary.labels_of(language)
+        if language_model is None:
+            model = flashlight.ZeroLM()
+        else:
+            model = _read_language_model(language_model, vocabulary, self._labels or list(range(len(vocabulary))))
         # The third argument is the label before the first frame and after the last. An utterance that begins with this
         # label would lose it, so it must be the blank.
         self._decoder = flashlight.LexiconFreeDecoder(options, model, BLANK_LABEL, BLANK_LABEL, [])
 
     def __call__(self, log_probs: npt.ArrayLike) -> tuple[str | None, str]:
         """Returns language and text of one utterance, from its (F, V) log probabilities without padding."""
-        return self.vocabulary.decode_frames(self._best_path(log_probs))
+        return self.vocabulary.decode_frames(self.best_path(log_probs))
 
-    def _best_path(self, log_probs: npt.ArrayLike) -> list[int]:
+    def best_path(self, log_probs: npt.ArrayLike) -> list[int]:
+        """The most probable alignment of the best labels, as one label per frame, from (F, V) log probabilities."""
         # A contiguous copy, because the search reads it by address.
         scores = np.asarray(log_probs).astype(np.float32, order="C")
         if scores.ndim != 2 or scores.shape[1] != len(self.vocabulary):
@@ -130,8 +139,50 @@ class BeamSearch:
                 "`log_probs` must be log probabilities, but the probabilities of a frame do not sum to 1. Apply "
                 "`log_softmax(-1)`."
             )
+        if self._labels is not None:
+            scores = restrict(scores, self._labels)
         scores[:, BLANK_LABEL] -= self.settings["blank_penalty"]
-        return self._decoder.decode(scores.ctypes.data, *scores.shape)[0].tokens
+        # The search adds a blank before the first frame and one after the last.
+        return self._decoder.decode(scores.ctypes.data, *scores.shape)[0].tokens[1:-1]
+
+
+class BeamSearchByLanguage:
+    """Identifies the language of an utterance, then searches with the settings and n-gram model of that language.
+
+    Args:
+        vocabulary: the labels of the recognizer.
+        language_models: file of the n-gram model of each language. Languages without one are searched without.
+        options: other arguments of `BeamSearch`.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, language_models: Mapping[str, PathLike], **options: Any) -> None:
+        if unknown := sorted(set(language_models) - set(vocabulary.languages)):
+            raise ValueError(
+                f"`language_models`: the recognizer has no language {', '.join(unknown)}. Its languages: "
+                f"{', '.join(vocabulary.languages)}."
+            )
+        self.vocabulary = vocabulary
+        self._searches = {
+            language: BeamSearch(vocabulary, language=language, language_model=language_models.get(language), **options)
+            for language in vocabulary.languages
+        }
+        files = {language: os.fspath(path) for language, path in sorted(language_models.items())}
+        self.settings = next(iter(self._searches.values())).settings | {"language_model": files}
+
+    def __call__(self, log_probs: npt.ArrayLike) -> tuple[str | None, str]:
+        """Returns language and text of one utterance, from its (F, V) log probabilities without padding."""
+        language = self._identify(log_probs)
+        return language, self._searches[language](log_probs)[1]
+
+    def best_path(self, log_probs: npt.ArrayLike) -> list[int]:
+        """Like `BeamSearch.best_path`."""
+        return self._searches[self._identify(log_probs)].best_path(log_probs)
+
+    def _identify(self, log_probs: npt.ArrayLike) -> str:
+        return next(iter(language_probabilities(np.asarray(log_probs), self.vocabulary)))
+
+
+Search: TypeAlias = BeamSearch | BeamSearchByLanguage
 
 
 def lm_line(text: str, language: str) -> str:
@@ -155,7 +206,7 @@ def write_lm_text(utterances: Iterable[Utterance], path: PathLike) -> None:
         file.writelines(lm_line(utterance.text, utterance.lang) + "\n" for utterance in utterances)
 
 
-def _read_language_model(path: PathLike, vocabulary: Vocabulary) -> Any:
+def _read_language_model(path: PathLike, vocabulary: Vocabulary, needed: list[int]) -> Any:
     from flashlight.lib.text.decoder.kenlm import KenLM
     from flashlight.lib.text.dictionary import Dictionary
 
@@ -168,12 +219,12 @@ def _read_language_model(path: PathLike, vocabulary: Vocabulary) -> Any:
     # KenLM does not report missing labels, but gives them the same score as the blank, which is in no text.
     state = model.start(True)
     unknown = model.score(state, BLANK_LABEL)[1]
-    labels = range(len(SPECIAL_TOKENS), len(vocabulary))
+    labels = [label for label in needed if label >= len(SPECIAL_TOKENS)]
     missing = [vocabulary.tokens[label] for label in labels if model.score(state, label)[1] == unknown]
     if languages := [token for token in missing if len(token) > 1]:
         raise ValueError(
             f"{os.fspath(path)}: the n-gram model lacks {', '.join(languages)}, so these languages would never "
-            "be recognized. Train it on lines of all languages, such as '[ces] d e n'; `write_lm_text` writes them."
+            "be recognized. Train it on lines of all its languages, such as '[ces] d e n'; `write_lm_text` writes them."
         )
     if missing:
         logger.warning(

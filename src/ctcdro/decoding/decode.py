@@ -21,7 +21,7 @@ from ..speech.dataset import SpeechDataset
 from ..speech.loader import load_batches
 from ..speech.manifest import Manifest
 from ..speech.vocabulary import Vocabulary
-from .beam_search import BeamSearch
+from .beam_search import Search
 
 LanguageAndText: TypeAlias = tuple[str | None, str]
 
@@ -43,7 +43,7 @@ def decode(
     *,
     forward: Callable[..., Any] | None = None,
     dataset: SpeechDataset | None = None,
-    beam: BeamSearch | None = None,
+    beam: Search | None = None,
     batch_duration: float = 50.0,
     num_workers: int = 0,
     track: Track = untracked,
@@ -86,9 +86,7 @@ def decode(
     return DecodingResult(all_losses, predictions, gather(skipped))
 
 
-def best_texts(
-    output: RecognizerOutput, vocabulary: Vocabulary, beam: BeamSearch | None = None
-) -> list[LanguageAndText]:
+def best_texts(output: RecognizerOutput, vocabulary: Vocabulary, beam: Search | None = None) -> list[LanguageAndText]:
     """Language and text of each utterance, by beam search or greedy decoding."""
     num_frames = output.num_frames.tolist()
     if beam is None:

@@ -26,7 +26,7 @@ with extra("train", "Evaluation"):
     from ..scoring.profiles import PROFILES
     from ..scoring.scores import Scores, score
     from ..speech.dataset import OnBadAudio
-    from .beam_search import BeamSearch
+    from .beam_search import Search
     from .decode import decode
     from .transcribe import load_for_decoding
 
@@ -45,7 +45,7 @@ def evaluate(
     *,
     profile: str = "plain",
     dataset: PathLike | None = None,
-    beam: BeamSearch | None = None,
+    beam: Search | None = None,
     batch_duration: float = 50.0,
     num_workers: int = 0,
     on_bad_audio: OnBadAudio = "fail",

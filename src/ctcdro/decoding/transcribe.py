@@ -1,66 +1,254 @@
-"""Transcribes audio files with a trained model.
+"""Transcribes recordings of any length with a trained model.
 
-for transcript in transcribe("run/model", ["a.wav", "b.mp3"]):
+transcriber = Transcriber("runs/first/model")
+for transcript in transcriber.files(["a.wav", "interview.mp3"]):
     print(transcript.path, transcript.language, transcript.text)
+
+A recording that fits the window is recognized as a whole, exactly as `evaluate` does. A longer one is split at its
+pauses, and each piece has its own language. Pieces of all recordings are recognized together, in batches of similar
+length; transcripts have the order of the recordings. Memory does not grow with the length of a recording.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from ..runtime.devices import select_device
 from ..runtime.extras import extra
+from ..runtime.progress import Track, untracked
 from ..speech.vocabulary import Vocabulary
 from ..storage.paths import PathLike
 
 with extra("train", "Transcribing"):
     import safetensors  # noqa: F401  # needed to load a model
+    import soxr
 
-    from ..models.recognizer import Recognizer, RecognizerOutput, load
-    from ..speech.audio import AudioError, read_audio
-    from .beam_search import BeamSearch
-    from .decode import best_texts
+    from ..models.recognizer import Recognizer, load
+    from ..speech.audio import SAMPLE_RATE, SAMPLE_RATES, AudioError, Samples
+    from ..speech.audio_blocks import read_blocks
+    from ..speech.batch import LoadedUtterance, collate
+    from .alignment import Path, align_words, language_probabilities, restrict
+    from .beam_search import Search
+    from .decode import group_by_length
+    from .pauses import MIN_PIECE_SECONDS, Piece, split_at_pauses
+    from .recordings import Recording, find_recordings
+    from .transcript import Segment, Transcript
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_WINDOW = 30.0
+
+# Seconds of audio from which batches are formed: enough for little padding, while transcripts appear early.
+SECONDS_AHEAD = 300.0
 
 
-class FileTranscript(NamedTuple):
-    path: str
-    language: str | None
-    text: str
-
-
-def transcribe(
-    model_folder: PathLike,
-    paths: Sequence[PathLike],
-    beam: BeamSearch | None = None,
-    *,
-    device: str = "auto",
-    on_error: Callable[[AudioError], None] | None = None,
-) -> Iterator[FileTranscript]:
-    """Transcribes files one at a time, with greedy decoding unless a beam search is given.
+class Transcriber:
+    """A model that is loaded once and transcribes any number of recordings.
 
     Args:
+        model_folder: folder of a saved recognizer, such as `runs/first/model`.
+        beam: beam search with the vocabulary of the model; by default greedy decoding.
+        language: the language of all recordings. Tokens and characters of other languages are then impossible. By
+            default the model identifies the language of each piece.
+        window: seconds that are recognized at once. Longer recordings are split. The limit of the encoder applies too,
+            such as 30 s for Whisper.
+        batch_duration: seconds of padded audio per batch.
         device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
-        on_error: called with the error of a file that cannot be transcribed, which is then skipped. By default the
-            error is raised.
+
+    Raises:
+        ValueError: if the folder holds no valid model, or an argument does not fit it.
     """
-    model, vocabulary = load_for_decoding(model_folder, beam, device)
-    for path in paths:
+
+    def __init__(
+        self,
+        model_folder: PathLike,
+        *,
+        beam: Search | None = None,
+        language: str | None = None,
+        window: float = DEFAULT_WINDOW,
+        batch_duration: float = 50.0,
+        device: str = "auto",
+    ) -> None:
+        self.model, self.vocabulary = load_for_decoding(model_folder, beam, device)
+        if not MIN_PIECE_SECONDS <= window < np.inf:
+            raise ValueError(f"`window` must be at least {MIN_PIECE_SECONDS} seconds; got {window!r}.")
+        longest = self.model.encoder.max_samples
+        self.window = window if longest is None else min(window, longest / SAMPLE_RATE)
+        self.beam = beam
+        self.batch_duration = batch_duration
+        self._labels = None if language is None else self.vocabulary.labels_of(language)
+        if language is not None and self.vocabulary.characters_by_language is None:
+            logger.warning(
+                "%s does not store the characters of each language, so the text may have characters of other languages "
+                "than %s. Models trained with this version store them.",
+                *(os.fspath(model_folder), language),
+            )
+
+    def files(
+        self,
+        recordings: Iterable[PathLike | Recording | AudioError],
+        *,
+        on_error: Callable[[AudioError], None] | None = None,
+        track: Track = untracked,
+    ) -> Iterator[Transcript]:
+        """Transcribes files; see `find_recordings` for folders and manifests.
+
+        Args:
+            on_error: called with the error of a recording that cannot be transcribed, which is then skipped. By default
+                the error is raised.
+            track: shows progress in recordings.
+        """
+        recordings = list(recordings)
+        for job in self._run(track(map(self._open, recordings), "transcribing", len(recordings))):
+            if job.error is None:
+                yield self._transcript(job)
+            elif on_error is None:
+                raise job.error
+            else:
+                on_error(job.error)
+
+    def samples(self, samples: npt.ArrayLike, sample_rate: int = SAMPLE_RATE) -> Transcript:
+        """Transcribes an array: (n,) samples of one channel, from -1 to 1, at any sample rate."""
+        audio = np.asarray(samples, dtype=np.float32)
+        if audio.ndim != 1 or not len(audio) or not np.isfinite(audio).all():
+            raise ValueError(f"`samples` must be finite numbers of shape (n,), at least one; got {audio.shape}.")
+        if sample_rate not in SAMPLE_RATES:
+            raise ValueError(f"`sample_rate` must be from 1,000 to 1,000,000 Hz; got {sample_rate!r}.")
+        if sample_rate != SAMPLE_RATE:
+            audio = soxr.resample(audio, sample_rate, SAMPLE_RATE)
+        [job] = self._run([_Job(Recording("samples"), iter([audio]))])
+        if job.error is not None:
+            raise job.error
+        return self._transcript(job)
+
+    def _open(self, given: PathLike | Recording | AudioError) -> _Job:
+        if isinstance(given, AudioError):
+            return _Job(Recording(""), iter([]), error=given)
+        recording = given if isinstance(given, Recording) else Recording(os.fspath(given))
+        return _Job(recording, read_blocks(recording.path, recording.offset, recording.duration))
+
+    def _run(self, jobs: Iterable[_Job]) -> Iterator[_Job]:
+        """Recognizes the pieces of all jobs, and yields finished jobs in order."""
+        waiting: list[tuple[_Job, Piece]] = []
+        unfinished: list[_Job] = []
+        seconds = 0.0
+        for job in jobs:
+            unfinished.append(job)
+            for piece in self._pieces(job):
+                waiting.append((job, piece))
+                seconds += len(piece.samples) / SAMPLE_RATE
+                if seconds >= SECONDS_AHEAD:
+                    self._recognize(waiting)
+                    waiting, seconds = [], 0.0
+                    yield from unfinished[:-1]
+                    unfinished = [job]
+        self._recognize(waiting)
+        yield from unfinished
+
+    def _pieces(self, job: _Job) -> Iterator[Piece]:
+        """The pieces of a job that are long enough. An error ends the job."""
+        least = self.model.encoder.min_samples
         try:
-            output = _recognize(model, path)
+            for piece in split_at_pauses(job.counted_blocks(), self.window):
+                if len(piece.samples) >= least:
+                    yield piece
+            if job.error is None and job.num_samples < least:
+                duration = job.num_samples / SAMPLE_RATE
+                raise AudioError(
+                    f"{job.recording.path}: too short: {duration:.3f} s; the model needs {least / SAMPLE_RATE:.3f} s."
+                )
         except AudioError as error:
-            if on_error is None:
-                raise
-            on_error(error)
-            continue
-        [(language, text)] = best_texts(output, vocabulary, beam)
-        yield FileTranscript(str(path), language, text)
+            job.error = error
+
+    def _recognize(self, waiting: list[tuple[_Job, Piece]]) -> None:
+        durations = np.array([len(piece.samples) / SAMPLE_RATE for _, piece in waiting])
+        for indices in group_by_length(durations, self.batch_duration):
+            pieces = [waiting[index][1] for index in indices]
+            for index, log_probs in zip(indices, self._log_probs(pieces), strict=True):
+                job, piece = waiting[index]
+                job.recognized[piece.start] = self._decode(log_probs, piece)
+
+    def _log_probs(self, pieces: list[Piece]) -> Iterator[npt.NDArray[np.float32]]:
+        """(F, V) log probabilities of each piece."""
+        batch = collate([LoadedUtterance(piece.samples, [], 0, 0) for piece in pieces])
+        device = next(self.model.parameters()).device
+        with torch.inference_mode():
+            output = self.model(batch.inputs.to(device), batch.lengths)
+            log_probs = output.logits.float().log_softmax(-1).cpu().numpy()
+        for row, num_frames in zip(log_probs, output.num_frames.tolist(), strict=True):
+            yield row[:num_frames] if self._labels is None else restrict(row[:num_frames], self._labels)
+
+    def _decode(self, log_probs: npt.NDArray[np.float32], piece: Piece) -> _Recognized:
+        labels = log_probs.argmax(-1) if self.beam is None else np.array(self.beam.best_path(log_probs))
+        languages = language_probabilities(log_probs, self.vocabulary)
+        confidences = np.exp(log_probs[np.arange(len(labels)), labels])
+        times = piece.start / SAMPLE_RATE + self.model.frame_times(len(labels))
+        path = Path(labels, confidences, times)
+        recognized, _ = self.vocabulary.decode_frames(labels.tolist())
+        kept = piece.kept.start / SAMPLE_RATE, piece.kept.stop / SAMPLE_RATE
+        if piece.kept.stop == piece.start + len(piece.samples):  # the last frame may be centered after the last sample
+            path = path.between(kept[0], np.inf)
+        else:
+            path = path.between(*kept)
+        language = recognized or next(iter(languages), None)
+        return _Recognized(*kept, path, language, languages, piece.continues)
+
+    def _transcript(self, job: _Job) -> Transcript:
+        runs: list[list[_Recognized]] = []
+        for start in sorted(job.recognized):
+            piece = job.recognized[start]
+            if piece.continues and runs:
+                runs[-1].append(piece)
+            else:
+                runs.append([piece])
+        duration = job.num_samples / SAMPLE_RATE
+        segments = tuple(self._segment(run) for run in runs)
+        return Transcript(job.recording.path, duration, segments, job.recording.id, job.recording.offset)
+
+    def _segment(self, run: list[_Recognized]) -> Segment:
+        """Pieces without a pause between them are one segment, in the language of the first."""
+        words = align_words(Path.join([piece.path for piece in run]), self.vocabulary, self.model.frame_seconds)
+        return Segment(run[0].start, run[-1].end, run[0].language, run[0].languages, words)
+
+
+@dataclass(frozen=True)
+class _Recognized:
+    """A piece, after recognition."""
+
+    start: float
+    end: float
+    path: Path
+    language: str | None
+    languages: dict[str, float]
+    continues: bool
+
+
+@dataclass
+class _Job:
+    """A recording, and what has been recognized of it so far."""
+
+    recording: Recording
+    blocks: Iterator[Samples]
+    num_samples: int = 0
+    recognized: dict[int, _Recognized] = field(default_factory=dict)
+    """Pieces by their first sample."""
+    error: AudioError | None = None
+
+    def counted_blocks(self) -> Iterator[Samples]:
+        for block in self.blocks:
+            self.num_samples += len(block)
+            yield block
 
 
 def load_for_decoding(
-    model_folder: PathLike, beam: BeamSearch | None, device: str = "auto"
+    model_folder: PathLike, beam: Search | None, device: str = "auto"
 ) -> tuple[Recognizer, Vocabulary]:
     """Loads a model to a device, and checks that a beam search has its vocabulary."""
     chosen = select_device(device)
@@ -73,10 +261,4 @@ def load_for_decoding(
     return model.to(chosen), vocabulary
 
 
-def _recognize(model: Recognizer, path: PathLike) -> RecognizerOutput:
-    audio = torch.from_numpy(read_audio(path)).to(next(model.parameters()).device)
-    try:
-        with torch.inference_mode():
-            return model(audio[None], torch.tensor([len(audio)]))
-    except ValueError as error:  # too short or too long
-        raise AudioError(f"{path}: {error}") from error
+__all__ = ["Recording", "Transcriber", "find_recordings", "load_for_decoding"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,8 @@ from .spec_augment import SpecAugment
 
 class LinearHead(nn.Module):
     """One linear layer on the last hidden layer, like the `lm_head` of CTC models in `transformers`."""
+
+    subsampling: ClassVar[int] = 1
 
     def __init__(self, width: int, num_labels: int) -> None:
         super().__init__()
@@ -58,6 +61,9 @@ class TransformerHead(nn.Module):
     One strided convolution over time does the subsampling. The authors' code has two convolutions over time and
     features, which cost more than ten times as much as the rest of the head, and drop frames at the ends.
     """
+
+    subsampling: ClassVar[int] = 2
+    """Encoder frames per output frame. Output frame `n` is centered on encoder frame `n * subsampling`."""
 
     def __init__(
         self, width: int, num_layers: int, num_labels: int, *, spec_augment: bool = True, dropout: float = 0.1
@@ -100,6 +106,8 @@ class ConvolutionHead(nn.Module):
     The steps are a learned sum of all hidden layers; SpecAugment; normalization to zero mean and unit variance over the
     utterance; blocks of convolutions. The number of frames stays the same.
     """
+
+    subsampling: ClassVar[int] = 1
 
     def __init__(self, width: int, num_layers: int, num_labels: int, *, spec_augment: bool = True) -> None:
         super().__init__()

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -32,7 +34,7 @@ from .encoders.lora import Lora, add_lora
 from .encoders.mel_small import MelSmall
 from .encoders.pretrained import from_options, from_pretrained
 from .heads import ConvolutionHead, LinearHead, TransformerHead
-from .saving import CONFIG, VOCABULARY, WEIGHTS, limit_size, read_model_config, write_model_folder
+from .saving import CHARACTERS, CONFIG, VOCABULARY, WEIGHTS, limit_size, read_model_config, write_model_folder
 
 MEL_SMALL = "mel-small"
 
@@ -110,6 +112,16 @@ class Recognizer(nn.Module):
         """Exact number of output frames for each number of input samples."""
         return self.head.num_frames(self.encoder.num_frames(num_samples))
 
+    def frame_times(self, num_frames: int) -> npt.NDArray[np.float64]:
+        """(F,) seconds from the start of an utterance to the center of each output frame."""
+        stride = self.encoder.frame_stride * self.head.subsampling
+        return (self.encoder.first_frame_center + stride * np.arange(num_frames)) / SAMPLE_RATE
+
+    @property
+    def frame_seconds(self) -> float:
+        """Seconds from one output frame to the next."""
+        return self.encoder.frame_stride * self.head.subsampling / SAMPLE_RATE
+
     def losses(
         self, output: RecognizerOutput, targets: Tensor, num_labels: Tensor, normalization: Normalization = "none"
     ) -> Tensor:
@@ -129,6 +141,8 @@ class Recognizer(nn.Module):
         """Writes a folder for `load` atomically. It may replace an earlier recognizer, but no other folder."""
         check_vocabulary(self, vocabulary)
         config = {"settings": asdict(self.settings), "encoder": self.encoder.options}
+        if vocabulary.characters_by_language is not None:
+            config[CHARACTERS] = vocabulary.characters_by_language
         write_model_folder(folder, config, self.state_dict(), vocabulary)
 
     def _hidden_layers(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -268,9 +282,22 @@ def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         raise ValueError(f"{folder / WEIGHTS}: not the weights of this recognizer: {error!s:.2000}") from error
-    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    vocabulary = load_vocabulary(folder)
     check_vocabulary(model, vocabulary, source=f"{folder / VOCABULARY}:")
     return model.eval(), vocabulary
+
+
+def load_vocabulary(folder: PathLike) -> Vocabulary:
+    """The vocabulary of a saved recognizer, without its weights."""
+    folder = Path(folder)
+    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    characters = read_model_config(folder).get(CHARACTERS)
+    if characters is None:  # saved by an earlier version, or with a vocabulary that was not made from texts
+        return vocabulary
+    try:
+        return Vocabulary(vocabulary.languages, vocabulary.characters, characters)
+    except ValueError as error:
+        raise ValueError(f"{folder / CONFIG}: {error}") from error
 
 
 def _from_config(config: dict[str, Any]) -> Recognizer:

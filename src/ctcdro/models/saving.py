@@ -1,6 +1,6 @@
 """The folder of a saved recognizer. It contains no pickled data.
 
-config.json          settings of the recognizer
+config.json          settings of the recognizer, and the characters of each language
 model.safetensors    weights
 vocab.json           labels
 """
@@ -24,6 +24,7 @@ from ..storage.tensors import save_tensors
 
 FORMAT = "ctcdro recognizer 1"
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "vocab.json"
+CHARACTERS = "characters_by_language"  # an optional key of the configuration
 
 
 def write_model_folder(

@@ -54,7 +54,7 @@ UNKNOWN = 2**63 - 1
 # Relative to full scale. Valid floating-point samples may exceed it by a few decibels; larger ones are scaled wrongly.
 MAX_AMPLITUDE = 8.0
 
-_REMEDY = "Replace the file, or remove it from the manifest."
+REMEDY = "Replace the file, or remove it from the manifest."
 
 
 class AudioError(ValueError):
@@ -67,13 +67,17 @@ class AudioError(ValueError):
         super().__init__(message)
 
 
+class UnknownFormatError(AudioError):
+    """A file in a format that libsndfile cannot read."""
+
+
 class AudioHeader(NamedTuple):
     duration: Seconds
     sample_rate: int
     num_channels: int
 
 
-class _File(soundfile.SoundFile):  # type: ignore[misc]
+class AudioFile(soundfile.SoundFile):  # type: ignore[misc]
     """A file that is read sequentially.
 
     After each read, soundfile seeks to its current position if the file is seekable. That takes time, and fails at the
@@ -90,7 +94,7 @@ def header(path: PathLike) -> AudioHeader:
     The duration of an MP3 file with variable bit rate is an estimate if its first frame lacks the number of frames.
     """
     path = os.fspath(path)
-    with _open(path) as file:
+    with open_audio(path) as file:
         if file.frames == UNKNOWN:
             raise AudioError(f"{path}: the header has no length. Convert the file again, not through a pipe.")
         return AudioHeader(file.frames / file.samplerate, file.samplerate, file.channels)
@@ -113,37 +117,54 @@ def read_audio(
         AudioError: if the segment cannot be read completely, or a sample is NaN, infinite or too large.
     """
     path = os.fspath(path)
+    check_segment(offset, duration)
+    with open_audio(path) as file:
+        rate = file.samplerate
+        max_frames = int(MAX_SAMPLES / max(file.channels, sample_rate / rate))
+        samples = mean_of_channels(_read_segment(path, file, offset, duration, max_frames))
+    check_amplitude(path, samples, offset, rate)
+    if rate != sample_rate:
+        samples = soxr.resample(samples, rate, sample_rate)
+    if len(samples) == 0:
+        raise AudioError(f"{path}: segment too short: no samples left after resampling to {sample_rate} Hz. {REMEDY}")
+    return samples
+
+
+def check_segment(offset: Seconds, duration: Seconds | None) -> None:
+    """Rejects bounds of a segment that are not numbers of seconds."""
     if not 0 <= offset < np.inf:
         raise ValueError(f"`offset` must be a non-negative number of seconds; got {offset!r}.")
     if duration is not None and not 0 < duration < np.inf:
         raise ValueError(f"`duration` must be a positive number of seconds, or None for all; got {duration!r}.")
-    with _open(path) as file:
-        rate = file.samplerate
-        max_frames = int(MAX_SAMPLES / max(file.channels, sample_rate / rate))
-        samples = _mean_of_channels(_read_segment(path, file, offset, duration, max_frames))
+
+
+def check_amplitude(path: str, samples: Samples, offset: Seconds, rate: int) -> None:
+    """Rejects samples, the first of them at `offset`, of which one is NaN, infinite or too large."""
     if len(samples) and not max(samples.max(), -samples.min()) <= MAX_AMPLITUDE:  # also if one is not a number
         index = np.flatnonzero(~(np.abs(samples) <= MAX_AMPLITUDE))[0]
         value = samples[index]
         problem = f"{value:.3g}, far beyond full scale (1.0)" if np.isfinite(value) else "NaN or infinite"
-        raise AudioError(f"{path}: the sample at {offset + index / rate:.3f} s is {problem}. {_REMEDY}")
-    if rate != sample_rate:
-        samples = soxr.resample(samples, rate, sample_rate)
-    if len(samples) == 0:
-        raise AudioError(f"{path}: segment too short: no samples left after resampling to {sample_rate} Hz. {_REMEDY}")
-    return samples
+        raise AudioError(f"{path}: the sample at {offset + index / rate:.3f} s is {problem}. {REMEDY}")
 
 
-def _open(path: str) -> _File:
+def open_audio(path: str) -> AudioFile:
+    """Opens a file and checks its header.
+
+    Raises:
+        UnknownFormatError: if libsndfile does not recognize the format.
+        AudioError: if the file cannot be read for another reason.
+    """
     if not os.path.isfile(path):  # opening a pipe would wait for its writer
         raise AudioError(f"{path}: {_why_not_opened(path)}")
     try:
-        file = _File(os.path.join(".", path) if path == "-" else path)  # libsndfile reads standard input from "-"
+        file = AudioFile(os.path.join(".", path) if path == "-" else path)  # libsndfile reads standard input from "-"
     except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
-        raise AudioError(f"{path}: {_why_not_opened(path, error)}") from error
+        kind = UnknownFormatError if os.access(path, os.R_OK) and os.path.getsize(path) else AudioError
+        raise kind(f"{path}: {_why_not_opened(path, error)}") from error
     if file.samplerate not in SAMPLE_RATES:
-        raise AudioError(f"{path}: damaged header: sample rate {file.samplerate} Hz. {_REMEDY}")
+        raise AudioError(f"{path}: damaged header: sample rate {file.samplerate} Hz. {REMEDY}")
     if file.frames <= 0:
-        raise AudioError(f"{path}: no audio after the header. {_REMEDY}")
+        raise AudioError(f"{path}: no audio after the header. {REMEDY}")
     return file
 
 
@@ -157,12 +178,12 @@ def _why_not_opened(path: str, error: Exception | None = None) -> str:
     if not os.access(path, os.R_OK):
         return "permission denied. Change its permissions."
     if os.path.getsize(path) == 0:
-        return f"empty file. {_REMEDY}"
+        return f"empty file. {REMEDY}"
     return f"not audio that libsndfile can read ({_reason(error)}). Convert it to WAV or FLAC, or replace it."
 
 
-def _read_segment(path: str, file: _File, offset: Seconds, duration: Seconds | None, max_frames: int) -> Samples:
-    """(frames,) or (frames, channels), at the sample rate of the file."""
+def segment_bounds(path: str, file: AudioFile, offset: Seconds, duration: Seconds | None) -> tuple[int, int]:
+    """First frame of a segment and the frame after its last, which is `UNKNOWN` if the header has no length."""
     rate, num_frames = file.samplerate, file.frames
     start = round(min(offset * rate, UNKNOWN))
     stop = num_frames if duration is None else round(min((offset + duration) * rate, 2 * UNKNOWN))
@@ -175,7 +196,13 @@ def _read_segment(path: str, file: _File, offset: Seconds, duration: Seconds | N
             f"{path}: the file is {num_frames / rate:.3f} s long, but the segment ends at {stop / rate:.3f} s. Fix "
             "`offset` and `duration` in the manifest, or replace the file."
         )
-    stop = min(stop, num_frames)
+    return start, min(stop, num_frames)
+
+
+def _read_segment(path: str, file: AudioFile, offset: Seconds, duration: Seconds | None, max_frames: int) -> Samples:
+    """(frames,) or (frames, channels), at the sample rate of the file."""
+    rate = file.samplerate
+    start, stop = segment_bounds(path, file, offset, duration)
     too_long = AudioError(
         f"{path}: longer than the limit of {max_frames / rate:.0f} s. Use segments with `offset` and `duration`, or "
         "split the file."
@@ -187,17 +214,24 @@ def _read_segment(path: str, file: _File, offset: Seconds, duration: Seconds | N
             file.seek(start)
         samples = _read_frames(file, min(stop - start, max_frames + 1))
     except soundfile.SoundFileError as error:
-        raise AudioError(f"{path}: damaged: cannot be decoded ({_reason(error)}). {_REMEDY}") from error
+        raise not_decoded(path, error) from error
     if len(samples) > max_frames:
         raise too_long
-    if stop != UNKNOWN and stop - start - len(samples) > TOLERANCE * rate:
-        raise AudioError(
-            f"{path}: damaged: audio ends at {(start + len(samples)) / rate:.3f} s of {stop / rate:.3f} s. {_REMEDY}"
-        )
+    check_end(path, start + len(samples), stop, rate)
     return samples
 
 
-def _read_frames(file: _File, num_frames: int) -> Samples:
+def not_decoded(path: str, error: Exception) -> AudioError:
+    return AudioError(f"{path}: damaged: cannot be decoded ({_reason(error)}). {REMEDY}")
+
+
+def check_end(path: str, end: int, stop: int, rate: int) -> None:
+    """Rejects audio that ends at another frame than its header or the manifest says."""
+    if stop != UNKNOWN and stop - end > TOLERANCE * rate:
+        raise AudioError(f"{path}: damaged: audio ends at {end / rate:.3f} s of {stop / rate:.3f} s. {REMEDY}")
+
+
+def _read_frames(file: AudioFile, num_frames: int) -> Samples:
     pieces: list[Samples] = []
     while True:
         requested = min(num_frames, max(1, SAMPLES_PER_READ // file.channels))
@@ -207,7 +241,7 @@ def _read_frames(file: _File, num_frames: int) -> Samples:
             return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
-def _mean_of_channels(samples: Samples) -> Samples:
+def mean_of_channels(samples: Samples) -> Samples:
     if samples.ndim == 1:
         return samples
     # Channel by channel: much faster than `mean(axis=1)` for a few channels.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -46,6 +46,7 @@ class Vocabulary:
     Args:
         languages: language codes, such as "ces".
         characters: the characters of all texts.
+        characters_by_language: the characters of each language, such as {"ces": "abc"}; None if unknown.
 
     Example:
         >>> vocabulary = Vocabulary.of(texts=["ahoj", "dobrý den"], languages=["ces", "ces"])
@@ -58,7 +59,12 @@ class Vocabulary:
     num_language_tokens: ClassVar[int] = 1
     """Labels per utterance that are not characters."""
 
-    def __init__(self, languages: Iterable[str], characters: Iterable[str]) -> None:
+    def __init__(
+        self,
+        languages: Iterable[str],
+        characters: Iterable[str],
+        characters_by_language: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
         self.languages = sorted(set(languages))
         self.characters = sorted(set(characters) - {" "})
         for language in self.languages:
@@ -74,11 +80,16 @@ class Vocabulary:
         self._label_of = {token: label for label, token in enumerate(self.tokens)}
         shown = {BLANK: "", UNKNOWN: REPLACEMENT, WORD_SPACE: " "}
         self._shown = [shown.get(token, token) for token in self.tokens]
+        self.characters_by_language = self._check_characters(characters_by_language)
+        """Sorted characters of each language without the space, as one text per language."""
 
     @classmethod
     def of(cls, texts: Iterable[str], languages: Iterable[str]) -> Vocabulary:
         """The vocabulary of training data."""
-        return cls(languages, {character for text in texts for character in text})
+        found: dict[str, set[str]] = {}
+        for text, language in zip(texts, languages, strict=True):
+            found.setdefault(language, set()).update(text)
+        return cls(found, set().union(*found.values()), found)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -101,10 +112,10 @@ class Vocabulary:
         """The language and text of labels; the language is that of the first language token, or None."""
         language = None
         text = []
-        first, end = len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(self.languages)
+        tokens = self.language_labels
         for label in labels:
-            if first <= label < end:
-                language = language or self.languages[label - first]
+            if label in tokens:
+                language = language or self.languages[label - tokens.start]
             else:
                 text.append(self._shown[label])
         return language, " ".join("".join(text).split())
@@ -112,6 +123,40 @@ class Vocabulary:
     def decode_frames(self, labels: Iterable[int]) -> tuple[str | None, str]:
         """The language and text of the best label of each frame: repeats are merged, then blanks removed."""
         return self.decode(label for label, _ in groupby(labels))
+
+    @property
+    def language_labels(self) -> range:
+        """Labels of the language tokens, in the order of `languages`."""
+        return range(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(self.languages))
+
+    def labels_of(self, language: str) -> list[int]:
+        """Labels that can occur in a language: its token, its characters, and the special labels.
+
+        If the characters of each language are unknown, all characters are included.
+        """
+        if language not in self.languages:
+            raise ValueError(f"`language` must be one of {', '.join(self.languages)}; got {language!r}.")
+        known = self.characters_by_language
+        characters = self.characters if known is None else known[language]
+        return [self._label_of[token] for token in (*SPECIAL_TOKENS, f"[{language}]", *characters)]
+
+    def show(self, label: int) -> str:
+        """The character of a label, as it appears in a text; empty for the blank and language tokens."""
+        return "" if label in self.language_labels else self._shown[label]
+
+    def _check_characters(self, by_language: Any) -> dict[str, str] | None:
+        if by_language is None:
+            return None
+        if not isinstance(by_language, Mapping) or set(by_language) != set(self.languages):
+            raise ValueError("`characters_by_language` must have the languages of the vocabulary as its keys.")
+        known = set(self.characters)
+        checked = {}
+        for language in self.languages:
+            characters = set(by_language[language]) - {" "}
+            if unknown := characters - known:
+                raise ValueError(f"`characters_by_language` has characters not in `characters`: {unknown!r:.60}.")
+            checked[language] = "".join(sorted(characters))
+        return checked
 
     def save(self, path: PathLike) -> None:
         """Writes a JSON object of tokens and labels, in the format of `vocab.json` of `transformers`."""

@@ -17,9 +17,19 @@ class PretrainedEncoder(nn.Module):
         num_layers: number of hidden layers, including the input of the first Transformer layer.
         min_samples: minimum number of samples, for one frame.
         max_samples: maximum number of samples, or None.
+        frame_stride: samples from one frame to the next.
+        first_frame_center: sample at the center of the audio from which the first frame is computed.
     """
 
-    def __init__(self, network: Any, min_samples: int, max_samples: int | None = None) -> None:
+    def __init__(
+        self,
+        network: Any,
+        min_samples: int,
+        max_samples: int | None = None,
+        *,
+        frame_stride: int,
+        first_frame_center: float,
+    ) -> None:
         super().__init__()
         config = network.config
         self.network = network
@@ -28,6 +38,8 @@ class PretrainedEncoder(nn.Module):
         self.num_layers: int = config.num_hidden_layers + 1
         self.min_samples = min_samples
         self.max_samples = max_samples
+        self.frame_stride = frame_stride
+        self.first_frame_center = first_frame_center
         self.augment: SpecAugment | None = None
         self._num_frames: Tensor | None = None
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..convolution_blocks import Blocks
-from ..log_mel import WINDOW, SmallLogMel, num_windows
+from ..log_mel import HOP, WINDOW, SmallLogMel, num_windows
 from ..spec_augment import SpecAugment
 
 
@@ -39,6 +39,8 @@ class MelSmall(nn.Module):
         super().__init__()
         self.width = width
         self.stacked = stacked
+        self.frame_stride = stacked * HOP
+        self.first_frame_center = (WINDOW + (stacked - 1) * HOP) / 2
         self.options: dict[str, Any] = {
             **{"width": width, "num_blocks": num_blocks, "kernel": kernel, "expansion": expansion},
             **{"num_bins": num_bins, "stacked": stacked},

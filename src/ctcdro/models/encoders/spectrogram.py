@@ -17,7 +17,8 @@ class W2vBertEncoder(PretrainedEncoder):
     """wav2vec 2.0 BERT: Conformer layers on Kaldi's filter bank."""
 
     def __init__(self, network: Any) -> None:
-        super().__init__(network, min_samples=WINDOW + HOP)
+        # A frame stacks two windows.
+        super().__init__(network, min_samples=WINDOW + HOP, frame_stride=2 * HOP, first_frame_center=(WINDOW + HOP) / 2)
         self.features = KaldiFbank(network.config.feature_projection_input_dim // KaldiFbank.stacked)
 
     def num_frames(self, num_samples: Tensor) -> Tensor:
@@ -34,7 +35,14 @@ class WhisperEncoder(PretrainedEncoder):
     """Whisper's encoder, on audio of any length up to 30 s. `transformers` always pads to 30 s."""
 
     def __init__(self, network: Any) -> None:
-        super().__init__(network, min_samples=WINDOW, max_samples=network.config.max_source_positions * 2 * HOP)
+        # Windows are centered on multiples of the hop, and a convolution halves their number.
+        super().__init__(
+            network,
+            min_samples=WINDOW,
+            max_samples=network.config.max_source_positions * 2 * HOP,
+            frame_stride=2 * HOP,
+            first_frame_center=0.0,
+        )
         self.features = WhisperLogMel(network.config.num_mel_bins)
         network.embed_positions.requires_grad_(False)  # sinusoids, which `from_pretrained` makes trainable
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from contextlib import nullcontext
 from typing import Any
@@ -24,7 +25,8 @@ class WaveformEncoder(PretrainedEncoder):
         min_samples = 1
         for kernel, stride in reversed(convolutions):
             min_samples = (min_samples - 1) * stride + kernel
-        super().__init__(network, min_samples)
+        stride = math.prod(config.conv_stride)
+        super().__init__(network, min_samples, frame_stride=stride, first_frame_center=min_samples / 2)
         self.convolutions = convolutions
         self.normalize = normalize
         self.has_group_norm = getattr(config, "feat_extract_norm", "layer") == "group"

@@ -1,0 +1,63 @@
+"""Files of transcripts: one per recording, as text, JSON or subtitles."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from ..storage.atomic import atomic_write
+from ..storage.paths import PathLike
+from .subtitles import to_srt, to_vtt
+from .transcript import Transcript
+
+Format: TypeAlias = Literal["text", "json", "srt", "vtt"]
+FORMATS = get_args(Format)
+
+
+def _to_text(transcript: Transcript) -> str:
+    return "".join(segment.text + "\n" for segment in transcript.segments if segment.words)
+
+
+def _to_json(transcript: Transcript) -> str:
+    return json.dumps(transcript.to_record(), ensure_ascii=False, indent=1) + "\n"
+
+
+_WRITERS: Mapping[Format, tuple[str, Callable[[Transcript], str]]] = {
+    "text": (".txt", _to_text),
+    "json": (".json", _to_json),
+    "srt": (".srt", to_srt),
+    "vtt": (".vtt", to_vtt),
+}
+
+
+class OutputFolder:
+    """Writes each transcript to its own file, named after the recording: `talk.mp3` -> `talk.srt`.
+
+    The utterances of a manifest have their `id` as name. A name that is taken gets a number: `talk-2.srt`.
+    """
+
+    def __init__(self, folder: PathLike, format: Format) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._ending, self._render = _WRITERS[format]
+        self._taken: set[str] = set()
+
+    def write(self, transcript: Transcript) -> Path:
+        path = self.folder / (self._name(transcript) + self._ending)
+        with atomic_write(path) as file:
+            file.write(self._render(transcript))
+        return path
+
+    def _name(self, transcript: Transcript) -> str:
+        # An `id` may contain characters that file names cannot.
+        stem = re.sub(r"[^\w.-]+", "_", transcript.id or Path(transcript.path).stem).strip(".") or "recording"
+        name = stem[:200]
+        number = 1
+        while name.casefold() in self._taken:
+            number += 1
+            name = f"{stem[:200]}-{number}"
+        self._taken.add(name.casefold())
+        return name
