@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,14 +53,10 @@ def serve(
     served = run_server(
         runs, host=host, port=port, limits=limits, num_examples=num_worst, device=device, track=progress
     )
-    signal.signal(signal.SIGTERM, _interrupt)  # so that recordings are removed
-    with served as address:
+    signal.signal(signal.SIGTERM, _interrupt)  # recordings are removed then, too
+    with suppress(KeyboardInterrupt), served as address:
         typer.echo(f"Page: {address}")
-        try:
-            while True:
-                signal.pause()
-        except KeyboardInterrupt:
-            pass
+        threading.Event().wait()
 
 
 def _interrupt(number: int, frame: Any) -> None:

@@ -29,7 +29,7 @@ with extra("serve", "The page"):
     from .examples import Example, find_examples
     from .guard import Guard
     from .recognition import Recognition, ServedModel, load_models, recognize
-    from .results import read_asset, render_results
+    from .results import read_asset, render_problem, render_results
     from .uploads import UploadError, read_upload
 
 ANY_LANGUAGE = ""
@@ -54,7 +54,8 @@ def build_page(models: Sequence[ServedModel], examples: Sequence[Example] = (), 
 
     def transcribe(path: str | None, language: str, reference: str | None, progress: Any = PROGRESS) -> Iterator[str]:
         if path is None:
-            raise _error("Record something or choose a file first.")
+            yield render_problem("Record something or choose a file first.")
+            return
         results: list[Recognition] = []
         try:
             samples = read_upload(path, 60 * limits.max_minutes)
@@ -64,14 +65,14 @@ def build_page(models: Sequence[ServedModel], examples: Sequence[Example] = (), 
                 progress((len(results), len(models)), desc="Transcribing", unit="models")
                 yield render_results(results, reference or "")
         except UploadError as error:
-            raise _error(str(error)) from None
+            yield render_problem(str(error))
 
     def open_example(number: int) -> tuple[Any, str]:
         example = examples[number]
         try:
             samples = example.read()
-        except UploadError as error:
-            raise _error(str(error)) from None
+        except UploadError as error:  # Gradio shows messages as HTML
+            raise gradio.Error(html.escape(str(error)), print_exception=False) from None
         return (SAMPLE_RATE, np.int16(32767 * np.clip(samples, -1.0, 1.0))), example.utterance.text
 
     with gradio.Blocks(title="Speech recognition", analytics_enabled=False, delete_cache=(60, CACHE_SECONDS)) as page:
@@ -124,11 +125,6 @@ def _list_examples(examples: Sequence[Example]) -> Any:
         type="index",
         elem_id="examples",
     )
-
-
-def _error(message: str) -> Exception:
-    # Gradio shows messages as HTML.
-    return gradio.Error(html.escape(message), duration=None, print_exception=False)
 
 
 @contextmanager

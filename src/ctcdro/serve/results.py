@@ -22,6 +22,11 @@ def render_results(results: Sequence[Recognition], reference: str = "") -> str:
     return _template().render(results=results, reference=reference)
 
 
+def render_problem(problem: str) -> str:
+    """Why there are no results."""
+    return Markup('<p class="problem" role="alert">{}</p>').format(problem)
+
+
 @cache
 def _template() -> Template:
     loader = PackageLoader("ctcdro.serve")
