@@ -52,7 +52,7 @@ def test_a_model_that_does_not_know_the_language_says_so_and_the_others_answer(m
 
 
 def test_a_recording_that_is_too_short_is_an_upload_error(models):
-    with pytest.raises(UploadError, match="^The recording cannot be transcribed: too short"):
+    with pytest.raises(UploadError, match=r"^The recording cannot be transcribed: too short"):
         next(recognize(models, SAMPLES[:10]))
 
 

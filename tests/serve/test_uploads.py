@@ -38,7 +38,7 @@ def test_an_hour_is_not_decoded_beyond_the_limit(tmp_path, monkeypatch):
         "read",
         lambda file, frames=-1, **rest: num_read.append(frames) or real(file, frames, **rest),
     )
-    with pytest.raises(UploadError, match="longer than 1 minutes"):
+    with pytest.raises(UploadError, match="longer than 1 minute,"):
         read_upload(path, 60.0)
     assert sum(num_read) < 200 * SAMPLE_RATE
 
@@ -82,6 +82,8 @@ def test_any_bytes_are_audio_or_an_upload_error(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("upload") / "a.wav"
     path.write_bytes(content)
     try:
-        assert np.isfinite(read_upload(path, 1.0)).all()
+        samples, message = read_upload(path, 1.0), ""
     except UploadError as error:
-        assert str(path) not in str(error)
+        samples, message = np.zeros(1), str(error)
+    assert np.isfinite(samples).all()
+    assert str(path) not in message

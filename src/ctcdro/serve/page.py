@@ -153,9 +153,10 @@ def serve(
     """
     limits = limits or Limits()
     examples = find_examples(runs, num_examples)
-    page = build_page(load_models(runs, device, track), examples, limits)
+    models = load_models(runs, device, track)
     with tempfile.TemporaryDirectory(prefix="recordings-") as folder:
-        os.environ["GRADIO_TEMP_DIR"] = folder
+        os.environ["GRADIO_TEMP_DIR"] = folder  # read when components are created, and for each request
+        page = build_page(models, examples, limits)
         fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
         try:
             _, address, _ = page.launch(

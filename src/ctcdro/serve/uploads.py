@@ -35,9 +35,9 @@ def read_upload(path: PathLike, max_seconds: float) -> Samples:
             blocks.append(block)
             num_samples += len(block)
             if num_samples > max_seconds * SAMPLE_RATE:
+                minutes = f"{max_seconds / 60:g} minute{'' if max_seconds == 60 else 's'}"
                 raise UploadError(
-                    f"The recording is longer than {max_seconds / 60:g} minutes, the limit of this page. Choose a "
-                    "shorter one."
+                    f"The recording is longer than {minutes}, the limit of this page. Choose a shorter one."
                 )
     except AudioError as error:
         raise UploadError.of(error, path) from error
