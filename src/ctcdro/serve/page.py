@@ -80,7 +80,7 @@ def build_page(models: Sequence[ServedModel], examples: Sequence[Example] = (), 
         with gradio.Row(elem_id="layout"):
             with gradio.Column(elem_id="input"):
                 audio = gradio.Audio(
-                    label=f"Recording, at most {limits.max_minutes:g} minutes",
+                    label=f"Recording, at most {limits.max_minutes:g} minutes and {limits.max_megabytes} MB",
                     sources=["microphone", "upload"],
                     type="filepath",
                     editable=False,
@@ -162,7 +162,7 @@ def serve(
             _, address, _ = page.launch(
                 server_name=host,
                 server_port=port,
-                max_file_size=limits.max_megabytes * 10**6,
+                max_file_size=limits.max_megabytes * 2**20,
                 prevent_thread_lock=True,
                 quiet=True,
                 inbrowser=False,
