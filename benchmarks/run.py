@@ -34,7 +34,15 @@ DEFAULT = (
     "scoring",
     "startup",
 )
-OTHERS = ("interval_coverage", "large_files", "lhotse_stream", "real_size", "sampler_peers", "scale")
+OTHERS = (
+    "interval_coverage",
+    "large_files",
+    "lhotse_stream",
+    "real_size",
+    "sampler_peers",
+    "scale",
+    "transcription_speed",
+)
 
 
 def machine() -> str:

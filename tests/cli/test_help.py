@@ -55,7 +55,7 @@ def test_the_walk_finds_all_commands():
     assert {path[1] for path in LEAVES if path[0] == "prepare"} == readers
     assert {path[1] for path in LEAVES if path[0] == "config"} == {"init", "show", "check"}
     assert {path[1] for path in LEAVES if path[0] == "recipes"} == {"list", "copy"}
-    assert len(LEAVES) == 23
+    assert len(LEAVES) == 24
 
 
 def test_options_and_arguments_have_a_help_text_that_stands_alone():
@@ -111,7 +111,7 @@ def test_the_first_page_groups_the_commands():
     shown = help_of()
     places = [shown.index(f"─ {panel} ─") for panel in ("Data", "Train", "Evaluate", "Use", "Other")]
     assert places == sorted(places)
-    listed = re.findall(r"│ (\w+)  +[A-Z]", shown[places[0] :])
+    listed = re.findall(r"│ ([\w-]+)  +[A-Z]", shown[places[0] :])
     assert listed == [name for commands in PANELS.values() for name in commands]
     assert {path[0] for path in COMMANDS if path} == set(listed)
 

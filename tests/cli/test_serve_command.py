@@ -62,4 +62,9 @@ def test_a_missing_extra_is_named(trained, monkeypatch):
 def test_a_space_is_exported(trained, tmp_path):
     done = run("export", trained, "--format", "space", "--out", tmp_path / "space")
     assert (done.returncode, done.stdout) == (0, f"Space: {tmp_path / 'space'}\n")
-    assert {path.name for path in (tmp_path / "space").iterdir()} == {"README.md", "app.py", "model", "requirements.txt"}
+    assert {path.name for path in (tmp_path / "space").iterdir()} == {
+        "README.md",
+        "app.py",
+        "model",
+        "requirements.txt",
+    }

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tiny_encoders
 import torch
@@ -20,6 +21,7 @@ from ctcdro.decoding.decode import best_texts
 from ctcdro.models.encoders.lora import Lora
 from ctcdro.models.encoders.pretrained import FAMILIES
 from ctcdro.models.recognizer import build, load
+from ctcdro.speech.audio import SAMPLE_RATE
 from ctcdro.speech.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["ces", "kor"], "abcdefghij ")
@@ -407,3 +409,16 @@ def test_mel_small_learns_a_few_utterances():
         model.losses(model(audio, num_samples), targets, torch.tensor([len(row) for row in labels])).sum().backward()
         optimizer.step()
     assert best_texts(model.eval()(audio, num_samples), VOCABULARY) == [("ces", text) for text in texts]
+
+
+def test_frames_have_the_times_of_the_audio_that_they_are_computed_from(folders):
+    models = [build(folders[name], 10, head="linear", seed=0) for name in ("wav2vec2", "wav2vec2-bert", "whisper")]
+    models += [build("mel-small", 10, seed=0), build(folders["whisper"], 10, head="transformer", seed=0)]
+    for model in models:
+        for seconds in (0.5, 1.0, 2.3):
+            num_frames = int(model.num_frames(torch.tensor([round(seconds * SAMPLE_RATE)])))
+            times = model.frame_times(num_frames)
+            assert np.diff(times) == pytest.approx(model.frame_seconds)
+            # The first and the last frame are at most one and a half frames from the ends.
+            assert 0 <= times[0] <= model.frame_seconds
+            assert -1.5 * model.frame_seconds <= times[-1] - seconds <= 0.5 * model.frame_seconds

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 from hostile_runs import STRINGS
 
-from ctcdro.decoding.transcript import Character, Segment, Transcript, Word
+from ctcdro.decoding.transcript import RecordingTranscript, Segment, TimedCharacter, TimedWord
 from ctcdro.serve.recognition import Recognition
 from ctcdro.serve.results import read_asset, render_problem, render_results
 
@@ -32,9 +32,9 @@ class Elements(HTMLParser):
 
 def transcript_of(words, languages):
     spoken = tuple(
-        Word((Character(text, 0.5 * number, 0.5 * number + 0.25, 0.9),)) for number, text in enumerate(words)
+        TimedWord((TimedCharacter(text, 0.5 * number, 0.5 * number + 0.25, 0.9),)) for number, text in enumerate(words)
     )
-    return Transcript("/private/a.wav", 9.0, (Segment(0.0, 9.0, next(iter(languages)), languages, spoken),))
+    return RecordingTranscript("/private/a.wav", 9.0, (Segment(0.0, 9.0, next(iter(languages)), languages, spoken),))
 
 
 def test_names_words_languages_and_references_are_text():

@@ -31,6 +31,7 @@ from .serve import serve
 from .sweep import sweep
 from .train import train
 from .transcribe import transcribe
+from .tune_lm import tune_lm
 
 INTERRUPTED = 130
 
@@ -38,7 +39,7 @@ INTERRUPTED = 130
 PANELS: dict[str, dict[str, Any]] = {
     "Data": {"prepare": prepare, "check": check},
     "Train": {"train": train, "sweep": sweep},
-    "Evaluate": {"evaluate": evaluate, "score": score, "report": report},
+    "Evaluate": {"evaluate": evaluate, "tune-lm": tune_lm, "score": score, "report": report},
     "Use": {"transcribe": transcribe, "serve": serve, "export": export},
     "Other": {"demo": demo, "config": config, "recipes": recipes, "env": env},
 }

@@ -31,9 +31,9 @@ def folder_to_write(value: Path | None) -> Path | None:
     return value
 
 
-def out_folder(help: str) -> Any:
+def out_folder(help: str, *, show_default: bool | str = True) -> Any:
     """The option `--out` of a command that writes a folder."""
-    return typer.Option("--out", "-o", metavar="DIR", help=help, callback=folder_to_write)
+    return typer.Option("--out", "-o", metavar="DIR", help=help, callback=folder_to_write, show_default=show_default)
 
 
 def file_to_write(value: Path | None) -> Path | None:

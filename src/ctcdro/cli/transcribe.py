@@ -20,7 +20,7 @@ from .decoding_options import (
 from .options import DeviceOption, RunArgument, must_be_file, out_folder
 
 if TYPE_CHECKING:
-    from ..decoding.transcript import Transcript
+    from ..decoding.transcript import RecordingTranscript
 
 
 def transcribe(
@@ -39,10 +39,10 @@ def transcribe(
     ] = None,
     format: Annotated[
         Literal["text", "json", "srt", "vtt"],
-        typer.Option(help="text, JSON with times and probabilities, or subtitles (SRT, WebVTT)."),
+        typer.Option(help="Text, JSON with times and probabilities, or subtitles (SubRip or WebVTT)."),
     ] = "text",
     out: Annotated[
-        Path | None, out_folder("Folder to write, with one file per recording. By default, print to stdout.")
+        Path | None, out_folder("Folder to write, with one file per recording.", show_default="print to stdout")
     ] = None,
     language: Annotated[
         str | None,
@@ -117,7 +117,7 @@ def _listed(text: str) -> list[Path]:
     return [Path(line) for line in text.splitlines() if line.strip()]
 
 
-def _print(transcript: Transcript, format: str) -> None:
+def _print(transcript: RecordingTranscript, format: str) -> None:
     from ..decoding.subtitles import to_srt, to_vtt
     from ..speech.language_names import language_name
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..speech.vocabulary import Vocabulary
-from .transcript import Character, Word
+from .transcript import TimedCharacter, TimedWord
 
 # A log probability that is zero as a float32 probability. Beam search needs a finite number.
 IMPOSSIBLE = -1e4
@@ -37,13 +37,13 @@ class Path:
         )
 
 
-def align_words(path: Path, vocabulary: Vocabulary, frame_seconds: float) -> tuple[Word, ...]:
+def align_words(path: Path, vocabulary: Vocabulary, frame_seconds: float) -> tuple[TimedWord, ...]:
     """The words of a path, whose texts are those of `Vocabulary.decode_frames`.
 
     A character lasts from the start of its first frame to the end of its last. CTC models often emit a character in a
     single frame near its middle, so characters and words look shorter than they are.
     """
-    words: list[list[Character]] = [[]]
+    words: list[list[TimedCharacter]] = [[]]
     position = 0
     for label, frames in groupby(path.labels.tolist()):
         first, position = position, position + len(list(frames))
@@ -53,8 +53,8 @@ def align_words(path: Path, vocabulary: Vocabulary, frame_seconds: float) -> tup
         elif text:
             start = max(0.0, float(path.times[first]) - frame_seconds / 2)
             end = float(path.times[position - 1]) + frame_seconds / 2
-            words[-1].append(Character(text, start, end, float(path.confidences[first:position].max())))
-    return tuple(Word(tuple(characters)) for characters in words if characters)
+            words[-1].append(TimedCharacter(text, start, end, float(path.confidences[first:position].max())))
+    return tuple(TimedWord(tuple(characters)) for characters in words if characters)
 
 
 def restrict(log_probs: npt.NDArray[np.float32], labels: list[int]) -> npt.NDArray[np.float32]:

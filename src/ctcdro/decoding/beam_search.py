@@ -18,6 +18,7 @@ probability of `<unk>`. A model that lacks a language is rejected.
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import os
@@ -100,23 +101,37 @@ class BeamSearch:
                 raise ValueError(f"`{name}` must be finite and at least {least}; got {self.settings[name]}.")
         if not math.isfinite(blank_penalty):
             raise ValueError(f"`blank_penalty` must be finite; got {blank_penalty}.")
+        self._labels = None if language is None else vocabulary.labels_of(language)
+        if language_model is None:
+            self._model = flashlight.ZeroLM()
+        else:
+            needed = self._labels or list(range(len(vocabulary)))
+            self._model = _read_language_model(language_model, vocabulary, needed)
+        self._decoder = self._make_decoder()
+
+    def tuned(self, lm_weight: float, blank_penalty: float) -> BeamSearch:
+        """The same search with other weights; shares the n-gram model."""
+        other = copy.copy(self)
+        other.settings = self.settings | {"lm_weight": lm_weight, "blank_penalty": blank_penalty}
+        other._decoder = other._make_decoder()
+        return other
+
+    def _make_decoder(self) -> Any:
+        import flashlight.lib.text.decoder as flashlight
+
+        settings = self.settings
         options = flashlight.LexiconFreeDecoderOptions(
-            beam_size=beam_size,
-            beam_size_token=labels_per_frame,
-            beam_threshold=beam_threshold,
-            lm_weight=lm_weight * math.log(10),  # KenLM uses base-10 logarithms
+            beam_size=settings["beam_size"],
+            beam_size_token=settings["labels_per_frame"],
+            beam_threshold=settings["beam_threshold"],
+            lm_weight=settings["lm_weight"] * math.log(10),  # KenLM uses base-10 logarithms
             sil_score=0.0,
             log_add=True,
             criterion_type=flashlight.CriterionType.CTC,
         )
-        self._labels = None if language is None else vocabulary.labels_of(language)
-        if language_model is None:
-            model = flashlight.ZeroLM()
-        else:
-            model = _read_language_model(language_model, vocabulary, self._labels or list(range(len(vocabulary))))
         # The third argument is the label before the first frame and after the last. An utterance that begins with this
         # label would lose it, so it must be the blank.
-        self._decoder = flashlight.LexiconFreeDecoder(options, model, BLANK_LABEL, BLANK_LABEL, [])
+        return flashlight.LexiconFreeDecoder(options, self._model, BLANK_LABEL, BLANK_LABEL, [])
 
     def __call__(self, log_probs: npt.ArrayLike) -> tuple[str | None, str]:
         """Returns language and text of one utterance, from its (F, V) log probabilities without padding."""
@@ -177,6 +192,13 @@ class BeamSearchByLanguage:
     def best_path(self, log_probs: npt.ArrayLike) -> list[int]:
         """Like `BeamSearch.best_path`."""
         return self._searches[self._identify(log_probs)].best_path(log_probs)
+
+    def tuned(self, lm_weight: float, blank_penalty: float) -> BeamSearchByLanguage:
+        """Like `BeamSearch.tuned`."""
+        other = copy.copy(self)
+        other._searches = {name: search.tuned(lm_weight, blank_penalty) for name, search in self._searches.items()}
+        other.settings = self.settings | {"lm_weight": lm_weight, "blank_penalty": blank_penalty}
+        return other
 
     def _identify(self, log_probs: npt.ArrayLike) -> str:
         return next(iter(language_probabilities(np.asarray(log_probs), self.vocabulary)))

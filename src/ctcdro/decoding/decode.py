@@ -6,7 +6,7 @@ each decodes a part, and all receive all results.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..models.recognizer import Recognizer, RecognizerOutput
 from ..runtime.progress import Track, untracked
 from ..runtime.ranks import gather, rank_and_world_size
 from ..scoring.transcripts import Prediction
+from ..speech.batch import Batch
 from ..speech.dataset import SpeechDataset
 from ..speech.loader import load_batches
 from ..speech.manifest import Manifest
@@ -56,25 +57,15 @@ def decode(
         beam: beam search; by default greedy decoding.
         batch_duration: seconds of padded audio per batch.
     """
-    rank, world_size = rank_and_world_size()
-    batches = group_by_length(manifest.durations, batch_duration)[rank::world_size]
     if dataset is None:
         dataset = SpeechDataset(manifest, vocabulary)
-    device = next(model.parameters()).device
-    run = model if forward is None else forward  # a compiled model has no truth value
     results: list[tuple[int, float, LanguageAndText]] = []
     skipped: list[str] = []
-    was_training = model.training
-    model.eval()
-    with torch.inference_mode():
-        for batch in track(load_batches(dataset, batches, num_workers), "decoding", len(batches)):
-            skipped += batch.skipped
-            if batch.num_utterances:
-                on_device = batch.to(device)
-                output = run(on_device.inputs, batch.lengths)
-                losses = model.losses(output, on_device.targets, batch.num_labels).tolist()
-                results += zip(batch.indices.tolist(), losses, best_texts(output, vocabulary, beam), strict=True)
-    model.train(was_training)
+    for batch, output in recognize(model, manifest, dataset, forward, batch_duration, num_workers, track):
+        skipped += batch.skipped
+        if output is not None:
+            losses = model.losses(output, batch.targets, batch.num_labels).tolist()
+            results += zip(batch.indices.tolist(), losses, best_texts(output, vocabulary, beam), strict=True)
     all_losses = np.full(len(manifest), np.inf)
     texts: dict[int, LanguageAndText] = {}
     for index, loss, text in gather(results):
@@ -84,6 +75,33 @@ def decode(
         for index, utterance in enumerate(manifest)
     ]
     return DecodingResult(all_losses, predictions, gather(skipped))
+
+
+def recognize(
+    model: Recognizer,
+    manifest: Manifest,
+    dataset: SpeechDataset,
+    forward: Callable[..., Any] | None = None,
+    batch_duration: float = 50.0,
+    num_workers: int = 0,
+    track: Track = untracked,
+) -> Iterator[tuple[Batch, RecognizerOutput | None]]:
+    """Batches of the utterances of this rank, longest first, on the device of the model, and the model's output.
+
+    The output is None if no utterance of the batch could be read. The model is in evaluation mode until the last batch.
+    """
+    rank, world_size = rank_and_world_size()
+    batches = group_by_length(manifest.durations, batch_duration)[rank::world_size]
+    device = next(model.parameters()).device
+    run = model if forward is None else forward  # a compiled model has no truth value
+    was_training = model.training
+    model.eval()
+    for batch in track(load_batches(dataset, batches, num_workers), "decoding", len(batches)):
+        on_device = batch.to(device)
+        with torch.inference_mode():
+            output = run(on_device.inputs, batch.lengths) if batch.num_utterances else None
+        yield on_device, output
+    model.train(was_training)
 
 
 def best_texts(output: RecognizerOutput, vocabulary: Vocabulary, beam: Search | None = None) -> list[LanguageAndText]:

@@ -22,10 +22,12 @@ from ..storage.paths import PathLike, refuse_link
 
 with extra("train", "Evaluation"):
     from ..models.feature_cache import FeatureCache, FeatureRecognizer, speech_dataset
+    from ..models.recognizer import Recognizer
     from ..runs.config import read_config
     from ..scoring.profiles import PROFILES
     from ..scoring.scores import Scores, score
-    from ..speech.dataset import OnBadAudio
+    from ..speech.dataset import OnBadAudio, SpeechDataset
+    from ..speech.vocabulary import Vocabulary
     from .beam_search import Search
     from .decode import decode
     from .transcribe import load_for_decoding
@@ -71,23 +73,18 @@ def evaluate(
     folder = RunFolder(run)
     if profile not in PROFILES:
         raise ValueError(f"`profile` must be one of {', '.join(PROFILES)}; got {profile!r}.")
-    model_folder = folder.require_model()
+    folder.require_model()
     for path in (folder.predictions(split), folder.scores(split)):
         refuse_link(path.parent)
-    config = read_config(folder.config) if dataset is None or folder.config.exists() else None
-    trained_on = config.dataset if config else Path(dataset or "")
-    path = _find_manifest(Path(dataset or trained_on), split)
-    model, vocabulary = load_for_decoding(model_folder, beam, device)
-    manifest = Manifest.read(path)
-    cache = FeatureCache(config.model.feature_cache_dir, model) if config and config.model.feature_cache_dir else None
-    if cache is not None:
-        cache.fill(manifest, on_bad_audio=on_bad_audio, num_workers=num_workers, track=track)
+    inputs = load_split(
+        run, split, dataset, beam, on_bad_audio=on_bad_audio, num_workers=num_workers, device=device, track=track
+    )
     decoded = decode(
-        model,
-        vocabulary,
-        manifest,
-        forward=None if cache is None else FeatureRecognizer(model),
-        dataset=speech_dataset(model, cache, manifest, vocabulary, on_bad_audio=on_bad_audio),
+        inputs.model,
+        inputs.vocabulary,
+        inputs.manifest,
+        forward=inputs.forward,
+        dataset=inputs.dataset,
         beam=beam,
         batch_duration=batch_duration,
         num_workers=num_workers,
@@ -96,12 +93,57 @@ def evaluate(
     if decoded.skipped:
         logger.warning(
             "%d of %d utterances could not be read and are scored as empty transcripts. The first: %s",
-            *(len(decoded.skipped), len(manifest), decoded.skipped[0]),
+            *(len(decoded.skipped), len(inputs.manifest), decoded.skipped[0]),
         )
     about = {"skipped": len(decoded.skipped)} | ({} if beam is None else {"beam_search": beam.settings})
-    used = path.parent.resolve()
-    name = ResultName(split, None if used == trained_on.resolve() else used.name, is_beam=beam is not None)
+    name = ResultName(split, inputs.other_dataset, is_beam=beam is not None)
     return _write(folder, name, decoded.predictions, score(decoded.predictions, profile), about)
+
+
+class SplitInputs(NamedTuple):
+    """The model of a run, and a split for it to decode."""
+
+    model: Recognizer
+    vocabulary: Vocabulary
+    manifest: Manifest
+    dataset: SpeechDataset
+    forward: FeatureRecognizer | None
+    """Applies the model to cached features, if the run caches them."""
+    other_dataset: str | None
+    """Name of the dataset, if it is not that of the run."""
+
+
+def load_split(
+    run: PathLike,
+    split: str,
+    dataset: PathLike | None = None,
+    beam: Search | None = None,
+    *,
+    on_bad_audio: OnBadAudio = "fail",
+    num_workers: int = 0,
+    device: str = "auto",
+    track: Track = untracked,
+) -> SplitInputs:
+    """Loads the model of a run and a split, and fills the feature cache of the run. Arguments as for `evaluate`."""
+    folder = RunFolder(run)
+    model_folder = folder.require_model()
+    config = read_config(folder.config) if dataset is None or folder.config.exists() else None
+    trained_on = config.dataset if config else Path(dataset or "")
+    path = _find_manifest(Path(dataset or trained_on), split)
+    model, vocabulary = load_for_decoding(model_folder, beam, device)
+    manifest = Manifest.read(path)
+    cache = FeatureCache(config.model.feature_cache_dir, model) if config and config.model.feature_cache_dir else None
+    if cache is not None:
+        cache.fill(manifest, on_bad_audio=on_bad_audio, num_workers=num_workers, track=track)
+    used = path.parent.resolve()
+    return SplitInputs(
+        model,
+        vocabulary,
+        manifest,
+        speech_dataset(model, cache, manifest, vocabulary, on_bad_audio=on_bad_audio),
+        None if cache is None else FeatureRecognizer(model),
+        None if used == trained_on.resolve() else used.name,
+    )
 
 
 def _find_manifest(dataset: Path, split: str) -> Path:

@@ -11,21 +11,21 @@ from typing import Literal, TypeAlias, get_args
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
 from .subtitles import to_srt, to_vtt
-from .transcript import Transcript
+from .transcript import RecordingTranscript
 
 Format: TypeAlias = Literal["text", "json", "srt", "vtt"]
 FORMATS = get_args(Format)
 
 
-def _to_text(transcript: Transcript) -> str:
+def _to_text(transcript: RecordingTranscript) -> str:
     return "".join(segment.text + "\n" for segment in transcript.segments if segment.words)
 
 
-def _to_json(transcript: Transcript) -> str:
+def _to_json(transcript: RecordingTranscript) -> str:
     return json.dumps(transcript.to_record(), ensure_ascii=False, indent=1) + "\n"
 
 
-_WRITERS: Mapping[Format, tuple[str, Callable[[Transcript], str]]] = {
+_WRITERS: Mapping[Format, tuple[str, Callable[[RecordingTranscript], str]]] = {
     "text": (".txt", _to_text),
     "json": (".json", _to_json),
     "srt": (".srt", to_srt),
@@ -45,13 +45,13 @@ class OutputFolder:
         self._ending, self._render = _WRITERS[format]
         self._taken: set[str] = set()
 
-    def write(self, transcript: Transcript) -> Path:
+    def write(self, transcript: RecordingTranscript) -> Path:
         path = self.folder / (self._name(transcript) + self._ending)
         with atomic_write(path) as file:
             file.write(self._render(transcript))
         return path
 
-    def _name(self, transcript: Transcript) -> str:
+    def _name(self, transcript: RecordingTranscript) -> str:
         # An `id` may contain characters that file names cannot.
         stem = re.sub(r"[^\w.-]+", "_", transcript.id or Path(transcript.path).stem).strip(".") or "recording"
         name = stem[:200]

@@ -20,7 +20,7 @@ AUDIO_ENDINGS = frozenset(
 MANIFEST_ENDING = ".jsonl"
 
 
-class Recording(NamedTuple):
+class AudioInput(NamedTuple):
     """A file, or a part of it."""
 
     path: str
@@ -29,7 +29,7 @@ class Recording(NamedTuple):
     id: str | None = None
 
 
-def find_recordings(inputs: Iterable[PathLike]) -> Iterator[Recording | AudioError]:
+def find_recordings(inputs: Iterable[PathLike]) -> Iterator[AudioInput | AudioError]:
     """The recordings that inputs name, in order; an error in place of an input that has none.
 
     Args:
@@ -44,12 +44,12 @@ def find_recordings(inputs: Iterable[PathLike]) -> Iterator[Recording | AudioErr
             elif path.endswith(MANIFEST_ENDING):
                 yield from _in_manifest(path)
             else:
-                yield Recording(path)
+                yield AudioInput(path)
         except (ValueError, OSError) as error:
             yield AudioError(str(error))
 
 
-def _in_folder(folder: str) -> Iterator[Recording]:
+def _in_folder(folder: str) -> Iterator[AudioInput]:
     found = sorted(
         os.path.join(parent, name)
         for parent, _, names in os.walk(folder)
@@ -58,9 +58,9 @@ def _in_folder(folder: str) -> Iterator[Recording]:
     )
     if not found:
         raise AudioError(f"{folder}: no audio files in this folder or below. Name files with other endings directly.")
-    yield from map(Recording, found)
+    yield from map(AudioInput, found)
 
 
-def _in_manifest(path: str) -> Iterator[Recording]:
+def _in_manifest(path: str) -> Iterator[AudioInput]:
     for _, utterance in read_utterances(path):
-        yield Recording(utterance.audio_filepath, utterance.offset, utterance.duration, utterance.id)
+        yield AudioInput(utterance.audio_filepath, utterance.offset, utterance.duration, utterance.id)

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .transcript import Character, Segment, Transcript
+from .transcript import RecordingTranscript, Segment, TimedCharacter
 
 MAX_COLUMNS = 42
 MAX_LINES = 2
@@ -26,17 +26,17 @@ class Cue(NamedTuple):
     lines: list[str]
 
 
-def make_cues(transcript: Transcript) -> list[Cue]:
+def make_cues(transcript: RecordingTranscript) -> list[Cue]:
     """The cues of a transcript, in order and without overlap."""
     cues = [cue for segment in transcript.segments for cue in _segment_cues(segment)]
-    starts = [cue.start for cue in cues[1:]] + [float("inf")]
+    following = [*(cue.start for cue in cues), float("inf")][1:]
     return [
-        cue._replace(end=min(max(cue.end, cue.start + MIN_SECONDS), following))
-        for cue, following in zip(cues, starts, strict=True)
+        cue._replace(end=min(max(cue.end, cue.start + MIN_SECONDS), start))
+        for cue, start in zip(cues, following, strict=True)
     ]
 
 
-def to_srt(transcript: Transcript) -> str:
+def to_srt(transcript: RecordingTranscript) -> str:
     """The subtitles as an SRT file."""
     blocks = []
     for number, cue in enumerate(make_cues(transcript), start=1):
@@ -45,7 +45,7 @@ def to_srt(transcript: Transcript) -> str:
     return "\n".join(blocks)
 
 
-def to_vtt(transcript: Transcript) -> str:
+def to_vtt(transcript: RecordingTranscript) -> str:
     """The subtitles as a WebVTT file."""
     blocks = ["WEBVTT\n"]
     for cue in make_cues(transcript):
@@ -89,7 +89,7 @@ def _append(lines: list[str], chunk: _Chunk) -> list[str]:
 
 def _chunks(segment: Segment) -> Iterator[_Chunk]:
     for word in segment.words:
-        part: list[Character] = []
+        part: list[TimedCharacter] = []
         begins_word = True
         for character in word.characters:
             if part and _columns("".join(one.text for one in part) + character.text) > MAX_COLUMNS:
@@ -99,7 +99,7 @@ def _chunks(segment: Segment) -> Iterator[_Chunk]:
         yield _chunk(part, begins_word)
 
 
-def _chunk(characters: list[Character], begins_word: bool) -> _Chunk:
+def _chunk(characters: list[TimedCharacter], begins_word: bool) -> _Chunk:
     text = "".join(character.text for character in characters)
     return _Chunk(text, characters[0].start, characters[-1].end, begins_word)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Character:
+class TimedCharacter:
     text: str
     start: float
     end: float
@@ -20,10 +20,10 @@ class Character:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class TimedWord:
     """Characters between spaces. Languages that are written without spaces have long words."""
 
-    characters: tuple[Character, ...]
+    characters: tuple[TimedCharacter, ...]
 
     @property
     def text(self) -> str:
@@ -56,7 +56,7 @@ class Segment:
     """The language of the recognized labels; None if the model has no languages."""
     languages: Mapping[str, float]
     """Probability of each language of the model, highest first."""
-    words: tuple[Word, ...]
+    words: tuple[TimedWord, ...]
 
     @property
     def text(self) -> str:
@@ -64,7 +64,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class RecordingTranscript:
     """Everything recognized in a recording."""
 
     path: str
@@ -80,7 +80,7 @@ class Transcript:
         return " ".join(segment.text for segment in self.segments if segment.words)
 
     @property
-    def words(self) -> list[Word]:
+    def words(self) -> list[TimedWord]:
         return [word for segment in self.segments for word in segment.words]
 
     @property
@@ -136,7 +136,7 @@ def _segment_record(segment: Segment, num_languages: int) -> dict[str, Any]:
     }
 
 
-def _span_record(span: Word | Character) -> dict[str, Any]:
+def _span_record(span: TimedWord | TimedCharacter) -> dict[str, Any]:
     return {
         "text": span.text,
         "start": round(span.start, 3),

@@ -282,9 +282,8 @@ def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         raise ValueError(f"{folder / WEIGHTS}: not the weights of this recognizer: {error!s:.2000}") from error
-    vocabulary = load_vocabulary(folder)
-    check_vocabulary(model, vocabulary, source=f"{folder / VOCABULARY}:")
-    return model.eval(), vocabulary
+    check_vocabulary(model, Vocabulary.load(folder / VOCABULARY), source=f"{folder / VOCABULARY}:")
+    return model.eval(), load_vocabulary(folder)
 
 
 def load_vocabulary(folder: PathLike) -> Vocabulary:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..decoding.transcribe import Transcriber
-from ..decoding.transcript import Transcript
+from ..decoding.transcript import RecordingTranscript
 from ..runs.folder import find_model
 from ..runtime.progress import Track, untracked
 from ..scoring.scores import count
@@ -38,7 +38,7 @@ class Recognition:
     """What one model recognized, or why it could not."""
 
     name: str
-    transcript: Transcript | None = None
+    transcript: RecordingTranscript | None = None
     cer: float | None = None
     """Compared with the reference, if there is one with characters."""
     figure: str = ""
