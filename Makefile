@@ -19,7 +19,7 @@ help:
 	@echo "make test-fuzz           untrusted input; minutes"
 	@echo "make test-integrations   toolkits, each in its own environment (one: make test-with-lightning)"
 	@echo "make test-package        wheel, extras and notebook, in fresh environments; minutes"
-	@echo "make test-browser        report page and site search in Chromium (apt-get install chromium)"
+	@echo "make test-browser        report, site search and page of models, in Chromium (apt-get install chromium)"
 	@echo "make docs                build the documentation, into site"
 	@echo "make reference           render the command-line and configuration reference from the code"
 	@echo "make architecture        draw the picture in docs/project/architecture.md from the imports"
@@ -55,7 +55,7 @@ test-slow: $(STAMP)
 	$(PYTEST) $(LONG_TESTS) -m slow
 
 test-browser: $(DOCS_STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[serve]' playwright
 	$(BIN)/python -m pytest -m browser tests/browser
 
 test-faults: $(STAMP)

@@ -124,5 +124,5 @@ def test_models_that_do_not_fit(folders, tmp_path):
         read_starting_point(str(tmp_path / "nowhere"))
     config = tmp_path / "model" / "config.json"
     config.write_text(config.read_text().replace("ctcdro recognizer 1", "ctcdro recognizer 9"))
-    with pytest.raises(ValueError, match="expected the format 'ctcdro recognizer 1'"):
+    with pytest.raises(ValueError, match=r"written by another version of ctcdro \(format 'ctcdro recognizer 9'"):
         read_starting_point(str(tmp_path / "model"))

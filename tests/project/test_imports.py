@@ -28,6 +28,7 @@ FOLDERS = [
     "decoding",
     "training",
     "report",
+    "serve",
     "sweeps",
     "demo",
     "recipes",

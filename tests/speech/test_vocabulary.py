@@ -16,14 +16,6 @@ spoken = any_text.map(clean).filter(lambda text: "|" not in text)
 
 
 @given(st.lists(st.tuples(spoken, st.sampled_from(["ces", "cmn", "x-klingon"])), min_size=1, max_size=5))
-def test_the_union_has_the_labels_and_the_characters_by_language_of_both():
-    czech = Vocabulary.of(["ab"], ["ces"])
-    both = czech | Vocabulary.of(["bc", "가"], ["ces", "kor"])
-    assert both == Vocabulary(["ces", "kor"], "abc가")
-    assert both.characters_by_language == {"ces": "abc", "kor": "가"}
-    assert (czech | Vocabulary(["kor"], "가")).characters_by_language is None
-
-
 def test_what_is_encoded_is_decoded(utterances):
     vocabulary = Vocabulary.of((text for text, _ in utterances), (language for _, language in utterances))
     for text, language in utterances:
@@ -180,3 +172,11 @@ def test_the_tokenizer_of_transformers_has_the_same_labels(tmp_path):
         frames = [label for one in labels for label in (one, one, 0)]
         assert tokenizer.decode(frames) == f"[{language}]{text}"
     assert tokenizer("[ces]dxn").input_ids == vocabulary.encode("dxn", "ces")
+
+
+def test_the_union_has_the_labels_and_the_characters_by_language_of_both():
+    czech = Vocabulary.of(["ab"], ["ces"])
+    both = czech | Vocabulary.of(["bc", "가"], ["ces", "kor"])
+    assert both == Vocabulary(["ces", "kor"], "abc가")
+    assert both.characters_by_language == {"ces": "abc", "kor": "가"}
+    assert (czech | Vocabulary(["kor"], "가")).characters_by_language is None

@@ -15,8 +15,11 @@ def export(
     run: RunArgument,
     out: Annotated[Path, out_folder("Folder to write.")],
     format: Annotated[
-        Literal["transformers", "onnx"],
-        typer.Option(help="Hugging Face transformers, or an ONNX graph from audio to log probabilities."),
+        Literal["transformers", "onnx", "space"],
+        typer.Option(
+            help="Hugging Face transformers; an ONNX graph from audio to log probabilities; or a Hugging Face Space with "
+            "a page to try the model."
+        ),
     ] = "transformers",
     int8: Annotated[
         bool, typer.Option("--int8", help="With --format onnx, also write model.int8.onnx, with int8 weights.")
@@ -33,9 +36,16 @@ def export(
         from ..models.exports.stock_model import has_stock_class
         from ..models.recognizer import load
         from ..report.model_card import model_card
+        from ..serve.space import write_space
     from ..runs.folder import RunFolder
 
     folder = RunFolder(run)
+    if format == "space":
+        if int8:
+            raise ValueError("--int8 requires --format onnx.")
+        write_space(folder, out)
+        typer.echo(f"Space: {out}")
+        return
     model_folder = folder.require_model()
     model, vocabulary = load(model_folder)
     needs_code = format == "transformers" and not has_stock_class(model)

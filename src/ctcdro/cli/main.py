@@ -27,6 +27,7 @@ from .recipes import recipes
 from .registration import Group, register
 from .report import report
 from .score import score
+from .serve import serve
 from .sweep import sweep
 from .train import train
 from .transcribe import transcribe
@@ -39,7 +40,7 @@ PANELS: dict[str, dict[str, Any]] = {
     "Data": {"prepare": prepare, "check": check},
     "Train": {"train": train, "sweep": sweep},
     "Evaluate": {"evaluate": evaluate, "tune-lm": tune_lm, "score": score, "report": report},
-    "Use": {"transcribe": transcribe, "export": export},
+    "Use": {"transcribe": transcribe, "serve": serve, "export": export},
     "Other": {"demo": demo, "config": config, "recipes": recipes, "env": env},
 }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..runs.folder import find_model
 from ..runtime.extras import extra
 from .decoding_options import BeamSizeOption, make_beam_search
 from .options import DeviceOption, JsonOption, RunArgument, ScoringOption

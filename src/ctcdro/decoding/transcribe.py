@@ -11,6 +11,7 @@ length; transcripts have the order of the recordings. Memory does not grow with 
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -131,6 +132,17 @@ class Transcriber:
         if job.error is not None:
             raise job.error
         return self._transcript(job)
+
+    def in_language(self, language: str | None) -> Transcriber:
+        """The same model, not loaded again, for recordings in another language; None identifies the language."""
+        other = copy.copy(self)
+        other._labels = None if language is None else self.vocabulary.labels_of(language)
+        return other
+
+    def log_probs(self, samples: Samples) -> npt.NDArray[np.float32]:
+        """(F, V) log probabilities of 16 kHz samples that fit the window; see `Recognizer.frame_times`."""
+        [log_probs] = self._log_probs([Piece(0, samples, range(len(samples)), continues=False)])
+        return log_probs
 
     def _open(self, given: PathLike | AudioInput | AudioError) -> _Job:
         if isinstance(given, AudioError):

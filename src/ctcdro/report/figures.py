@@ -70,7 +70,7 @@ class ReportFigure:
     def to_svg(self) -> str:
         """An SVG element for the page, without metadata, comments, and ids that other figures also use."""
         file = io.StringIO()
-        with _style(self.name):
+        with figure_style(self.name):
             self.figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
         svg = re.sub(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<!--.*?-->", "", file.getvalue(), flags=re.S)
         svg = re.sub(r'<g id="[\w.]+_\d+"', "<g", svg)
@@ -78,7 +78,7 @@ class ReportFigure:
 
 
 @contextmanager
-def _style(salt: str = "") -> Iterator[None]:
+def figure_style(salt: str = "") -> Iterator[None]:
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
         # Browsers have fonts for scripts that matplotlib's font does not cover.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
@@ -88,7 +88,7 @@ def _style(salt: str = "") -> Iterator[None]:
 def write_figures(figures: Iterable[ReportFigure], folder: PathLike) -> None:
     """Writes each figure as PNG and PDF, without dates."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    with _style():
+    with figure_style():
         for drawn in figures:
             drawn.figure.savefig(Path(folder) / f"{drawn.name}.png", dpi=200)
             drawn.figure.savefig(Path(folder) / f"{drawn.name}.pdf", metadata={"CreationDate": None})
@@ -114,7 +114,7 @@ def weights_figure(run: RunResult, label: str, name: str, highest: float) -> Rep
     every = -(-len(weights.steps) // MAX_POINTS)
     kept = sorted({*range(0, len(weights.steps), every), len(weights.steps) - 1})
     num_columns = _num_legend_columns(list(labels.values()), WIDTH)
-    with _style():
+    with figure_style():
         figure = Figure((WIDTH, 2.5 + 0.16 * -(-len(weights.groups) // num_columns)))
         axes = figure.add_subplot()
         for number, group in enumerate(labels):
@@ -154,7 +154,7 @@ def cer_figure(
     names = {method.name: textwrap.fill(method.name, MAX_LEGEND) for method in methods}
     num_lines = sum(1 + text.count("\n") for text in names.values())
     worst = []
-    with _style():
+    with figure_style():
         figure = Figure((WIDTH, 0.9 + 0.13 * len(languages) * (len(methods) + 0.8) + 0.15 * num_lines))
         axes = figure.add_subplot()
         for number, method in enumerate(methods):
@@ -203,7 +203,7 @@ def confusion_figure(matrix: ConfusionMatrix, name: str, title: str) -> ReportFi
     spoken = [_shorten(language_name(name)) for name in matrix.spoken]
     recognized = list(map(_shorten, matrix.recognized))
     margins = [max(least, 0.6 + max(map(_inches, labels))) for least, labels in ((1.8, spoken), (1.0, recognized))]
-    with _style():
+    with figure_style():
         figure = Figure((margins[0] + size * len(recognized), margins[1] + size * len(spoken)))
         axes = figure.add_subplot()
         axes.imshow(shares, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto", interpolation="none")
@@ -229,7 +229,7 @@ def lengths_figure(durations: Mapping[str, Sequence[float] | Floats], name: str,
     means = {group: float(np.mean(seconds)) for group, seconds in durations.items()}
     groups = sorted(durations, key=lambda group: means[group])
     edges = np.linspace(0.0, max(float(np.max(seconds)) for seconds in durations.values()) * 1.001, 51)
-    with _style():
+    with figure_style():
         figure = Figure((WIDTH, 0.7 + 0.34 * len(groups)))
         axes = figure.add_subplot()
         for row, group in enumerate(reversed(groups)):
@@ -254,5 +254,5 @@ def lengths_figure(durations: Mapping[str, Sequence[float] | Floats], name: str,
 
 def draw_lengths(durations: Mapping[str, Sequence[float] | Floats], path: PathLike) -> None:
     """Writes the figure of utterance durations to a file in the format of its suffix, such as .png or .svg."""
-    with _style():
+    with figure_style():
         lengths_figure(durations, "lengths", "").figure.savefig(path, dpi=150)

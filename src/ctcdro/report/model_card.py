@@ -105,7 +105,7 @@ def _training_table(config: Config, folder: RunFolder) -> Table:
     tuned = {name.replace("_", " "): f"{getattr(config.objective, name):g}" for name in method.tuned}
     rows = {
         "dataset": config.dataset.name,
-        "encoder": _encoder(config.model.encoder),
+        "encoder": encoder_name(config.model.encoder),
         "head": config.model.head,
         "objective": method.title,
         **tuned,
@@ -120,7 +120,7 @@ def _training_table(config: Config, folder: RunFolder) -> Table:
     return Table.of("training", "", columns, [name for name, value in rows.items() if value is not None])
 
 
-def _encoder(encoder: str) -> str:
+def encoder_name(encoder: str) -> str:
     """The name on the Hub, or the name of a folder without its path, which is private."""
     path = Path(encoder)
     return path.resolve().name if path.is_absolute() or path.is_dir() or encoder.startswith((".", "~")) else encoder

@@ -16,6 +16,7 @@ from itertools import zip_longest
 
 import numpy as np
 
+from ..scoring.edits import Floats
 from ..scoring.profiles import PROFILES
 from ..speech.utterance import Utterance
 from .read_runs import RunResult
@@ -59,18 +60,26 @@ def worst_utterances(study: Study, num_worst: int = 5, with_audio: bool = True) 
     """
     groups = []
     for methods in study.test_sets:
-        runs = [run for method in methods for run in method.runs]
-        edits = np.mean([run.counts.characters.total for run in runs], axis=0)
-        lengths = runs[0].counts.characters.reference
-        language = runs[0].counts.language
-        medians = np.array([np.median(lengths[language == number]) for number in range(language.max() + 1)])
-        is_long = lengths >= np.maximum(medians[language], 1)
-        rates = np.divide(edits, lengths, out=np.full(len(lengths), -1.0), where=is_long)
-        order = np.lexsort((-lengths, -rates))[:num_worst]  # the longest first among equal rates
-        chosen = [int(index) for index in order if is_long[index]]
+        order, rates = rank_utterances([run for method in methods for run in method.runs])
         shown = [method.first for method in methods]
+        chosen = order[:num_worst]
         groups.append([_worst(index, float(rates[index]), study, shown, with_audio) for index in chosen])
     return groups
+
+
+def rank_utterances(runs: Sequence[RunResult]) -> tuple[list[int], Floats]:
+    """The utterances of the longer half of each language, the highest mean CER over runs first; and all mean CERs.
+
+    The runs must have the same test data.
+    """
+    edits = np.mean([run.counts.characters.total for run in runs], axis=0)
+    lengths = runs[0].counts.characters.reference
+    language = runs[0].counts.language
+    medians = np.array([np.median(lengths[language == number]) for number in range(language.max() + 1)])
+    is_long = lengths >= np.maximum(medians[language], 1)
+    rates = np.divide(edits, lengths, out=np.full(len(lengths), -1.0), where=is_long)
+    order = np.lexsort((-lengths, -rates))  # the longest first among equal rates
+    return [int(index) for index in order if is_long[index]], rates
 
 
 def _worst(index: int, cer: float, study: Study, runs: Sequence[RunResult], with_audio: bool) -> WorstUtterance:
