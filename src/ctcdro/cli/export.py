@@ -17,8 +17,8 @@ def export(
     format: Annotated[
         Literal["transformers", "onnx", "space"],
         typer.Option(
-            help="Hugging Face transformers; an ONNX graph from audio to log probabilities; or a Hugging Face Space with "
-            "a page to try the model."
+            help="Hugging Face transformers; an ONNX graph from audio to log probabilities; or a Hugging Face Space "
+            "with a page to try the model."
         ),
     ] = "transformers",
     int8: Annotated[

@@ -57,7 +57,6 @@ def tune_lm(
     """
     with extra("train", "`ctcdro tune-lm`"):
         from ..decoding.tuning import BLANK_PENALTIES, LM_WEIGHTS, by_worst_language, tune
-    from ..runs.folder import find_model
     from .console import print_table, progress
     from .score import print_json
 
