@@ -5,7 +5,7 @@ recognition    samples -> a result of each model: transcript, languages, posteri
 posteriorgram  the figure of label probabilities over time
 results        results -> HTML, everything escaped
 examples       the worst utterances of the development set
-guard          which requests the server answers
+request_guard  which requests the server answers
 page           the page, with Gradio
 space          a folder for Hugging Face Spaces
 """

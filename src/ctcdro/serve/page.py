@@ -27,8 +27,8 @@ with extra("serve", "The page"):
     from ..speech.audio import SAMPLE_RATE
     from ..speech.language_names import language_name
     from .examples import Example, find_examples
-    from .guard import Guard
     from .recognition import Recognition, ServedModel, load_models, recognize
+    from .request_guard import RequestGuard
     from .results import read_asset, render_problem, render_results
     from .uploads import UploadError, read_upload
 
@@ -173,7 +173,7 @@ def serve(
                 enable_monitoring=False,
                 footer_links=[],
                 app_kwargs={
-                    "middleware": [Middleware(Guard, folder=folder, host=host)],
+                    "middleware": [Middleware(RequestGuard, folder=folder, host=host)],
                     "docs_url": None,
                     "redoc_url": None,
                 },

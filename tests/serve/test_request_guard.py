@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ctcdro.serve.guard import MAX_REQUEST, Guard
+from ctcdro.serve.request_guard import MAX_REQUEST, RequestGuard
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def status(*arguments, **options):
 
 
 def test_what_the_page_needs_is_answered_with_the_policy(uploads):
-    guard = Guard(application, uploads, "127.0.0.1")
+    guard = RequestGuard(application, uploads, "127.0.0.1")
     for path in ("/", "/config", "/assets/index.js", "/gradio_api/upload", f"/gradio_api/file={uploads}/a.wav"):
         start = request(guard, path)[0]
         assert start["status"] == 200
@@ -73,7 +73,7 @@ REFUSED = [
 
 
 def test_everything_else_is_refused_without_an_explanation(uploads):
-    guard = Guard(application, uploads, "127.0.0.1")
+    guard = RequestGuard(application, uploads, "127.0.0.1")
     for path in REFUSED:
         start, end = request(guard, path.format(uploads=uploads))
         assert (start["status"], end["body"]) == (404, b"Not available.\n"), path
@@ -93,11 +93,11 @@ def test_everything_else_is_refused_without_an_explanation(uploads):
     ],
 )
 def test_a_local_server_answers_only_requests_to_this_machine(uploads, listening, host, expected):
-    assert status(Guard(application, uploads, listening), "/", host=host) == expected
+    assert status(RequestGuard(application, uploads, listening), "/", host=host) == expected
 
 
 def test_inputs_are_uploads(uploads):
-    guard = Guard(application, uploads, "127.0.0.1")
+    guard = RequestGuard(application, uploads, "127.0.0.1")
 
     def join(*files):
         body = json.dumps({"data": [*({"path": file, "meta": {}} for file in files), "", None], "fn_index": 0}).encode()

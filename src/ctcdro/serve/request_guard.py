@@ -44,7 +44,7 @@ POLICY = (
 )
 
 
-class Guard:
+class RequestGuard:
     """
     Args:
         app: the application to protect.
