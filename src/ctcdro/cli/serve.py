@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -45,7 +42,7 @@ def serve(
     Example: ctcdro serve runs/erm runs/ctc-dro
     """
     with extra("serve", "`ctcdro serve`"):
-        from ..serve.page import Limits
+        from ..serve.page import Limits, wait_until_stopped
         from ..serve.page import serve as run_server
     from .console import progress
 
@@ -53,11 +50,6 @@ def serve(
     served = run_server(
         runs, host=host, port=port, limits=limits, num_examples=num_worst, device=device, track=progress
     )
-    signal.signal(signal.SIGTERM, _interrupt)  # recordings are removed then, too
-    with suppress(KeyboardInterrupt), served as address:
+    with served as address:
         typer.echo(f"Page: {address}")
-        threading.Event().wait()
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
+        wait_until_stopped()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import html
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -182,9 +184,27 @@ def serve(
                 js=read_asset("page.js"),
             )
         except OSError as error:
-            raise ValueError(f"Port {port} of {host} cannot be used: {error}. Choose another --port.") from error
+            raise ValueError(
+                f"Cannot listen on {host}:{port}. The port is in use, or the address is not one of this machine. "
+                "Choose another --port or --host."
+            ) from error
         try:
             yield address
         finally:
             page.close(verbose=False)
             del os.environ["GRADIO_TEMP_DIR"]
+
+
+def wait_until_stopped() -> None:
+    """Returns after Ctrl-C or SIGTERM."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)

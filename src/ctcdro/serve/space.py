@@ -20,15 +20,14 @@ PYTHON_VERSION = "3.11"
 APP = '''"""A page to try the model in the folder `model`."""
 
 import os
-import threading
 from pathlib import Path
 
-from ctcdro.serve.page import serve
+from ctcdro.serve.page import serve, wait_until_stopped
 
 folder = Path(__file__).parent / "model"
 with serve([folder], host="0.0.0.0", port=int(os.environ.get("GRADIO_SERVER_PORT", "7860"))) as address:
     print(f"Page: {address}", flush=True)
-    threading.Event().wait()
+    wait_until_stopped()
 '''
 
 REQUIREMENTS = f"""--extra-index-url https://download.pytorch.org/whl/cpu
