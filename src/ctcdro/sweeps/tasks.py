@@ -149,18 +149,17 @@ class FillCache:
 
     def __call__(self) -> None:
         from ..models.feature_cache import FeatureCache
-        from ..models.recognizer import build
         from ..runtime.devices import select_device
         from ..speech.manifest import Manifest
+        from ..training.start import build_recognizer
 
         model, data = self.config.model, self.config.data
         assert model.feature_cache_dir is not None
-        settings = model.model_dump(exclude={"encoder", "feature_cache_dir"})
-        recognizer = build(model.encoder, 2, **settings, seed=0).to(select_device())  # the head is not used
-        cache = FeatureCache(model.feature_cache_dir, recognizer)
+        manifests = {split: Manifest.read(self.config.dataset / f"{split}.jsonl") for split in SPLITS}
+        recognizer, _, _ = build_recognizer(self.config, manifests["train"])
+        cache = FeatureCache(model.feature_cache_dir, recognizer.to(select_device()))
         track = self._status.track(ProgressLines(0, _print).track)
-        for split in SPLITS:
-            manifest = Manifest.read(self.config.dataset / f"{split}.jsonl")
+        for manifest in manifests.values():
             cache.fill(manifest, on_bad_audio=data.on_bad_audio, num_workers=data.num_workers, track=track)
         self._mark.touch()
 
