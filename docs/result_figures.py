@@ -54,7 +54,7 @@ def _digest(data: Any) -> str:
 
 def rates_by_language(results: Record) -> Record:
     rows = results["experiments"]["study-benchmark"]["rows"]
-    return {row["method"]: row["languages"] for row in rows if "note" not in row}
+    return {row["method"]: row["languages"] for row in rows if row["method"] in COLORS and "note" not in row}
 
 
 def draw_bars(data: Record) -> Any:
