@@ -150,7 +150,7 @@ class Vocabulary:
         return [self._label_of[token] for token in (*SPECIAL_TOKENS, f"[{language}]", *characters)]
 
     def show(self, label: int) -> str:
-        """The character of a label, as it appears in a text; empty for the blank and language tokens."""
+        """The character that a label stands for, as it appears in a text; empty for the blank and language tokens."""
         return "" if label in self.language_labels else self._shown[label]
 
     def _check_characters(self, by_language: Any) -> dict[str, str] | None:
