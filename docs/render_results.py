@@ -49,6 +49,8 @@ from study_tables import dataset_table, overview_table, totals_table
 DOCS = Path(__file__).parent
 MARKED = re.compile(r"(<!-- results: ([\w-]+) -->)(.*?)(<!-- end results -->)", flags=re.DOTALL)
 
+COMPARISONS = ("study-", "fine-tuning-", "controls-")  # experiments whose rows have all languages of all seeds
+
 # All that pages can show.
 
 
@@ -108,7 +110,7 @@ def contents(results: Record) -> dict[str, str]:
     return {
         **found,
         "interval-coverage": coverage_table(tables["interval-coverage"]),
-        **{f"{name}-study": dataset_table(one) for name, one in experiments.items() if name.startswith("study-")},
+        **{f"{name}-study": dataset_table(one) for name, one in experiments.items() if name.startswith(COMPARISONS)},
         "study-overview": overview_table(results),
         "study-totals": totals_table(results),
         "demo-worst": worst_rates(experiments["demo"]),
