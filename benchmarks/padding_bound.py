@@ -76,7 +76,7 @@ def better_compositions(lengths: Counts, prices: npt.NDArray[np.float64], totals
 def corpora(num_utterances: int) -> dict[str, tuple[Durations, Indices]]:
     rng = np.random.default_rng(0)
     one_group = np.zeros(num_utterances, dtype=np.int64)
-    varied, is_alike = rng.uniform(2, 16, num_utterances), rng.random(num_utterances) < 0.6
+    alike, varied = rng.normal(14.5, 1, num_utterances), rng.uniform(2, 16, num_utterances)
     return {
         "like the paper's set 1": like_set_1(6 * num_utterances),
         "uniform from 1 to 20 s": (rng.uniform(1, 20, num_utterances), one_group),
