@@ -82,7 +82,7 @@ def corpora(num_utterances: int) -> dict[str, tuple[Durations, Indices]]:
         "uniform from 1 to 20 s": (rng.uniform(1, 20, num_utterances), one_group),
         "log-normal, up to 40 s": (rng.lognormal(1.6, 0.8, num_utterances).clip(0.5, 40.0), one_group),
         "60% near 14.5 s, others 2 to 16 s": (
-            np.where(is_alike, rng.normal(14.5, 1, num_utterances), varied),
+            np.where(rng.random(num_utterances) < 0.6, alike, varied),
             one_group,
         ),
     }
