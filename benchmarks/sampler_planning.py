@@ -34,13 +34,14 @@ def make_only(num_utterances: int) -> None:
 
 def times(durations: Durations, groups: Indices, exponent: float, repeats: int) -> tuple[float, float]:
     """Seconds for the sampler and its first epoch, and for a later epoch."""
+    samplers = []
 
-    def make() -> LengthMatchedBatchSampler:
-        return LengthMatchedBatchSampler(durations, groups, BATCH_DURATION, exponent=exponent)
+    def make_and_plan_first() -> None:
+        samplers[:] = [LengthMatchedBatchSampler(durations, groups, BATCH_DURATION, exponent=exponent)]
+        samplers[0].plan(0)
 
-    first = processor_seconds_of(lambda: make().plan(0), repeats)
-    sampler = make()
-    return first, processor_seconds_of(lambda: sampler.plan(1), repeats)
+    first = processor_seconds_of(make_and_plan_first, repeats)
+    return first, processor_seconds_of(lambda: samplers[0].plan(1), repeats)
 
 
 def pack_by_first_fit(durations: Durations, groups: Indices) -> None:
