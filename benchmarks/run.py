@@ -38,6 +38,7 @@ OTHERS = (
     "interval_coverage",
     "large_files",
     "lhotse_stream",
+    "padding_bound",
     "real_size",
     "sampler_peers",
     "scale",

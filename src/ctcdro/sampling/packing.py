@@ -64,6 +64,9 @@ class Packer:
             self._choose_method(batch_duration)
 
     def _choose_method(self, batch_duration: Seconds) -> None:
+        if self._longest_first.sum() <= batch_duration:
+            self._shells = [(np.arange(len(self._rest)), 1)]
+            return
         for start, stop, num_batches in bands(self._longest_first, batch_duration):
             if stop == len(self._rest):
                 num_batches = best_number(self._longest_first[start:], num_batches, batch_duration)
@@ -84,6 +87,9 @@ class Packer:
 
     def pack(self, rng: np.random.Generator) -> PackedBatches:
         """Batches, in random order, that contain each of the numbers 0 to n - 1 once."""
+        if self._slots is None and self.num_batches == 1:
+            everything = np.concatenate([self._oversize, self._rest])
+            return PackedBatches(everything, np.array([0, len(everything)]))
         packed = [PackedBatches(self._oversize, np.arange(len(self._oversize) + 1))]
         if self._slots is None:
             for places, num_batches in self._shells:
@@ -115,6 +121,8 @@ def best_fit_slots(longest_first: Durations, batch_duration: Seconds) -> PackedB
         batches[number].append(slot)
         insort(rooms, (room - duration, number))
     sample = PackedBatches(np.concatenate(batches), running_total([len(batch) for batch in batches]))
+    if step == 1:
+        return sample
     parts = []
     for shift in range(step):
         places = sample.indices * step + shift
@@ -192,6 +200,8 @@ def best_number(longest_first: Durations, num_batches: int, batch_duration: Seco
     """
     size = len(longest_first) // num_batches
     choices = sorted({num_batches, len(longest_first) // size, max(1, len(longest_first) // (size + 1))})
+    if len(choices) == 1:
+        return num_batches
 
     def distance(choice: int) -> float:
         _, totals = deal(longest_first, choice, 0.0, np.random.default_rng(0))
@@ -208,8 +218,9 @@ def deal(
     rows = np.zeros((num_rows, num_batches))  # the last row may have fewer utterances than batches
     rows.flat[: len(longest_first)] = longest_first
     in_order = np.arange(num_batches)
-    places = rng.permuted(np.tile(in_order, (num_rows, 1)), axis=1)
-    held = np.take_along_axis(rows, places, axis=1)
+    starts = num_batches * np.arange(num_rows)[:, None]
+    places = rng.permuted(in_order + 0 * starts, axis=1)
+    held = rows.ravel()[places + starts]
     totals = held.sum(axis=0)
     for row in rng.permutation(num_rows)[:MAX_ROWS_MATCHED]:
         totals -= held[row]
@@ -217,7 +228,7 @@ def deal(
         places[row, emptiest_first] = in_order
         held[row, emptiest_first] = rows[row]
         totals += held[row]
-    utterances = (places + num_batches * np.arange(num_rows)[:, None]).T
+    utterances = (places + starts).T
     real = utterances < len(longest_first)
     return PackedBatches(utterances[real], running_total(real.sum(axis=1))), totals
 
