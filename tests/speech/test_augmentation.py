@@ -100,7 +100,7 @@ def manifest(tmp_path):
 
 
 def test_workers_do_not_change_the_augmentation_and_epochs_do(manifest):
-    dataset = SpeechDataset(manifest, augment=AudioAugmentation(SPEEDS, (10, 40)))
+    dataset = SpeechDataset(manifest, augment=AudioAugmentation(SPEEDS, 0.3, (10, 40)))
 
     def inputs(num_workers, epoch):
         dataset.set_epoch(epoch)
