@@ -52,6 +52,7 @@ NOT_RUN = {
     "lmplz": "needs KenLM",
     "hf auth login": "needs the Hugging Face Hub",
     "hf upload": "needs the Hugging Face Hub",
+    "ctcdro serve": "runs until it is stopped; tests/serve starts the page",
 }
 if not shutil.which("jq"):
     NOT_RUN["jq"] = "not installed"
@@ -123,6 +124,14 @@ def recordings(made):
     soundfile.write("b.mp3", tone(2, 44_100), 44_100)
 
 
+def talks(made):
+    recordings(made)
+    for name in ("interview.mp3", "talks/one.mp3"):
+        Path(name).parent.mkdir(exist_ok=True)
+        shutil.copy("b.mp3", name)
+    Path("paths.txt").write_text("a.wav\nb.mp3\n")
+
+
 def transcripts(made):
     shutil.copy(made / "data/test.jsonl", "test.jsonl")
     references = [json.loads(line) for line in Path("test.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -180,6 +189,7 @@ NEEDS = {
     "resume.md": [dataset, configurations],
     "start-from-a-model.md": [datasets_to_combine, trained_run, configurations],
     "train.md": [dataset],
+    "transcribe-recordings.md": [dataset, trained_run, talks],
     "troubleshoot.md": [dataset],
     "tune-with-a-sweep.md": [dataset],
     "use-beam-search.md": [dataset, trained_run, recordings, language_model],
@@ -206,6 +216,7 @@ class AnyModel(torch.nn.Module):
 # Changes before a block of code, by its first line.
 CHANGED_NAMES = {
     "from ctcdro import CTCDROLoss": {"model": AnyModel()},
+    "from ctcdro.decoding.transcribe import": {"samples": [0.0] * 48_000},
     "objective = ctcdro.ctc_dro(": {"losses": torch.ones(2), "groups": torch.tensor([0, 1])},
 }
 

@@ -38,7 +38,8 @@ MISTAKES = {
     ),
     "a key like no other": (
         run(data={"zzz": 1}),
-        "data.zzz: unknown key. The keys are group_by, on_bad_audio, num_workers, speed_perturbation, noise_snr_db.",
+        "data.zzz: unknown key. The keys are group_by, on_bad_audio, num_workers, speed_perturbation, "
+        "edge_silence_seconds, noise_snr_db.",
     ),
     "a value instead of a section": (
         run(objective="erm"),

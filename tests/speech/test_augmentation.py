@@ -1,4 +1,4 @@
-"""Speed perturbation and noise: their effect, and what the random choice depends on."""
+"""Speed perturbation, silence and noise: their effect, and what the random choice depends on."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ import soundfile
 import torch
 
 from ctcdro import Manifest, Utterance
-from ctcdro.speech.augmentation import AudioAugmentation, change_speed
+from ctcdro.speech.augmentation import AudioAugmentation, add_silence, change_speed
 from ctcdro.speech.dataset import SpeechDataset
 from ctcdro.speech.loader import load_batches
-from ctcdro.speech.noise import add_noise, pink_noise
+from ctcdro.speech.noise import add_noise, pink_noise, quiet_noise
 
 RATE = 16_000
 SPEEDS = (0.9, 1.0, 1.1)
@@ -90,6 +90,34 @@ def test_a_speed_beyond_the_limits_of_the_encoder_is_not_applied():
             assert (AudioAugmentation(speeds, **limit)(samples, 0, 0) is samples) is not is_allowed
 
 
+def test_quiet_noise_has_the_level_and_the_spectrum_of_the_quietest_part():
+    hum = 0.01 * tone(2_000.0, 3.0)
+    samples = np.concatenate([tone(), hum, tone()])
+    silence = quiet_noise(samples, 10 * RATE, np.random.default_rng(0))
+    assert power(silence) == pytest.approx(power(hum), rel=0.1)
+    assert np.abs(np.fft.rfft(silence)).argmax() / 10 == pytest.approx(2_000, abs=80)
+    for short in (np.zeros(400), np.ones(3)):
+        assert np.isfinite(quiet_noise(short, 100, np.random.default_rng(0))).all()
+
+
+def test_silence_surrounds_an_utterance_that_stays_as_it_is():
+    samples = tone()
+    lengths = set()
+    for seed in range(40):
+        longer = add_silence(samples, 0.5, np.random.default_rng(seed))
+        [start] = [n for n in range(len(longer) - RATE + 1) if np.array_equal(longer[n : n + RATE], samples)][:1]
+        lengths |= {start, len(longer) - RATE - start}
+        assert longer.dtype == np.float32
+    assert min(lengths) == 0
+    assert 0.4 * RATE < max(lengths) <= 0.5 * RATE
+
+
+def test_silence_beyond_the_limit_of_the_encoder_is_not_added():
+    samples = tone()
+    for index in range(10):
+        assert AudioAugmentation((), 0.5, max_samples=len(samples))(samples, 0, index).tolist() == samples.tolist()
+
+
 @pytest.fixture
 def manifest(tmp_path):
     utterances = []
@@ -100,7 +128,7 @@ def manifest(tmp_path):
 
 
 def test_workers_do_not_change_the_augmentation_and_epochs_do(manifest):
-    dataset = SpeechDataset(manifest, augment=AudioAugmentation(SPEEDS, (10, 40)))
+    dataset = SpeechDataset(manifest, augment=AudioAugmentation(SPEEDS, 0.3, (10, 40)))
 
     def inputs(num_workers, epoch):
         dataset.set_epoch(epoch)

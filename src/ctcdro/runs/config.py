@@ -30,6 +30,10 @@ SAMPLER_KEYS = {
 }
 
 
+# The keys of `data` that change the audio of training utterances.
+AUGMENTATION_KEYS = ("speed_perturbation", "edge_silence_seconds", "noise_snr_db")
+
+
 def _split_fields(value: Any) -> Any:
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
@@ -48,6 +52,9 @@ class DataConfig(Section):
     speed_perturbation: tuple[Annotated[float, Field(ge=0.5, le=2)], ...] = ()
     """Speeds such as `[0.9, 1.0, 1.1]`. In every epoch, each training utterance is played at one of them, chosen at
     random. []: no change."""
+    edge_silence_seconds: float = Field(0.0, ge=0, le=10)
+    """Maximum length of the silence that is added before and after each training utterance, at random lengths, such as
+    0.5. Silence is noise like that of the quietest part of the utterance. 0: none."""
     noise_snr_db: tuple[Annotated[float, Field(ge=-20)], Annotated[float, Field(le=100)]] | None = None
     """Range of signal-to-noise ratios in decibels, such as `[10, 40]`. Pink noise is added to each training utterance,
     at a random ratio. null: no noise."""
@@ -204,7 +211,7 @@ class Config(Section):
                 f"{', '.join(self.data.group_by)}"
             )
         yield from self._encoder_problems()
-        for key in ("speed_perturbation", "noise_snr_db"):
+        for key in AUGMENTATION_KEYS:
             if self.model.feature_cache_dir is not None and getattr(self.data, key):
                 yield f"data.{key}: cached features cannot be augmented; remove it, or `model.feature_cache_dir`"
         warmup_batches = self.objective.settings.get("warmup_batches", 0)

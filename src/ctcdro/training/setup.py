@@ -30,7 +30,7 @@ with extra("train", "Training"):
 
     from ..models.feature_cache import FeatureCache, FeatureRecognizer, speech_dataset
     from ..models.recognizer import Recognizer
-    from ..runs.config import Config, read_config
+    from ..runs.config import AUGMENTATION_KEYS, Config, read_config
     from ..runs.parsing import refuse_changes
     from ..speech.augmentation import AudioAugmentation
     from ..speech.dataset import check_audio_exists
@@ -168,11 +168,17 @@ def _fill_cache(
 
 
 def _augmentation(config: Config, recognizer: Recognizer) -> AudioAugmentation | None:
-    speeds, noise_snr_db = config.data.speed_perturbation, config.data.noise_snr_db
-    if not speeds and noise_snr_db is None:
+    data, encoder = config.data, recognizer.encoder
+    if not any(getattr(data, key) for key in AUGMENTATION_KEYS):
         return None
-    encoder = recognizer.encoder
-    return AudioAugmentation(speeds, noise_snr_db, config.seed, encoder.min_samples, encoder.max_samples)
+    return AudioAugmentation(
+        data.speed_perturbation,
+        data.edge_silence_seconds,
+        data.noise_snr_db,
+        config.seed,
+        encoder.min_samples,
+        encoder.max_samples,
+    )
 
 
 def _wrap(
