@@ -16,7 +16,7 @@ Values = list[str | None]
 
 
 def search_subgroups(study: Study, with_audio: bool, track: Track = untracked) -> Iterator[tuple[str, SubgroupSearch]]:
-    """The name of each method, and the subgroups in the errors of all its runs. With the audio, noise is an attribute."""
+    """The name of each method, and the subgroups in the errors of all its runs; with the audio, also by noise."""
     for methods in study.test_sets:
         first = methods[0].first
         utterances = [first.dataset.utterances.get(name) for name in first.counts.ids]
