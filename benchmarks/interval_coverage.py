@@ -99,7 +99,9 @@ def draw(scenario: Scenario, slope: float, num_utterances: int, rng: np.random.G
         limits = np.array([NormalDist().inv_cdf(share) for share in LID])
         is_right = confusion < limits[language]
         predicted = [names[own] if right else None for own, right in zip(language, is_right, strict=True)]
-        found.append(Counts("plain", list(map(str, range(len(language)))), names, language, predicted, *edits))
+        found.append(
+            Counts("plain", list(map(str, range(len(language)))), names, language, predicted, edits[0], edits[1])
+        )
     return found
 
 

@@ -64,7 +64,7 @@ class Simulation:
 
     def step(self, losses: np.ndarray, groups: np.ndarray) -> None:
         for loss, group in zip(torch.tensor(losses, dtype=torch.float32), torch.tensor(groups), strict=True):
-            add_losses(self.pending, self.num_skipped, loss[None], group[None], max_entries=1.0)
+            add_losses(self.pending, self.num_skipped, loss[None], group[None], by_batch=True)
         if self.pending[1].all():
             self.log_weights = self.rule(self.log_weights, loss_per_second(self.pending))
             self.pending.zero_()

@@ -254,7 +254,7 @@ class WithLoss(nn.Module):
 
     def forward(self, inputs: Tensor, lengths: Tensor, targets: Tensor, num_labels: Tensor) -> dict[str, Tensor]:
         self.audio = float(lengths.sum()) / SAMPLE_RATE
-        return {"loss": summed_ctc(self.model, Batch(inputs, lengths, targets, num_labels, num_labels, num_labels, []))}
+        return {"loss": summed_ctc(self.model, Batch(inputs, lengths, targets, *(num_labels,) * 4, []))}
 
 
 def as_arguments(items: list[LoadedUtterance | Skipped]) -> dict[str, Tensor]:

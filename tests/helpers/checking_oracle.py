@@ -8,7 +8,7 @@ from ctcdro.check.findings import Finding
 from ctcdro.check.texts import num_frames
 from ctcdro.speech.audio import MIN_DURATION, TOLERANCE, AudioError, header
 from ctcdro.speech.language_names import language_name
-from ctcdro.speech.manifest import group_name
+from ctcdro.speech.manifest import group_shares
 from ctcdro.speech.normalization import BIDI_CONTROLS
 from ctcdro.speech.vocabulary import Vocabulary, can_be_character, can_be_language, frames_needed
 from ctcdro.storage.json_files import scan_json_lines
@@ -68,7 +68,7 @@ def about_groups(rows, by):
     trained, without = set(), {}
     for split, where, utterance in rows:
         try:
-            name = group_name(utterance, by)
+            name = next(iter(group_shares(utterance, by)))
         except ValueError as error:
             without.setdefault(f"{split}: {error}", []).append(where)
             continue
@@ -147,7 +147,7 @@ def about_batches(rows, by, batch_duration):
     for split, where, utterance in rows:
         if split == "train":
             try:
-                groups.setdefault(group_name(utterance, by), []).append((where, utterance.duration))
+                groups.setdefault(next(iter(group_shares(utterance, by))), []).append((where, utterance.duration))
             except ValueError:
                 continue
     for name, own in sorted(groups.items()):

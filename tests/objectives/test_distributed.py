@@ -52,7 +52,7 @@ def on_device():
     return mock.patch.object(host_memory, "is_readable", return_value=False)
 
 
-def weigh_rounds(rank, world_size):
+def weigh_rounds(rank, world_size, as_groups=lambda groups: groups):
     """The weights after every round of every objective, where ranks take the batches of a round in turns."""
     results = {}
     for name, make in EVERY.items():
@@ -60,9 +60,20 @@ def weigh_rounds(rank, world_size):
         results[name] = []
         for batches in rounds_of_all_groups():
             for batch in batches[rank::world_size]:
-                objective(*tensors(batch))
+                losses, groups, characters = tensors(batch)
+                objective(losses, as_groups(groups), characters)
             results[name].append(objective.weights)
     return {name: torch.stack(weights) for name, weights in results.items()}
+
+
+def weigh_rows(rank, world_size):
+    """`weigh_rounds` with rows that have a single 1, and with rows that have shares in two groups."""
+    rows = torch.eye(NUM_GROUPS)
+    shares = 0.75 * rows + 0.25 * rows.roll(1, 0)
+    return {
+        kind: weigh_rounds(rank, world_size, as_groups=lambda groups, table=table: table[groups])
+        for kind, table in (("one", rows), ("two", shares))
+    }
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +102,15 @@ def test_weights_of_group_dro_are_those_of_one_process_that_saw_both_batches_as_
     torch.testing.assert_close(
         weights_of_two[0]["group_dro"], torch.tensor([weights for weights, _ in expected]), rtol=2e-5, atol=1e-7
     )
+
+
+def test_rows_of_shares_give_equal_weights_on_both_ranks_and_those_of_group_numbers(both_ranks, weights_of_two):
+    ranks = both_ranks["weigh_rows"]
+    for name in EVERY:
+        assert torch.equal(ranks[0]["one"][name], weights_of_two[0][name]), name
+        for kind in ("one", "two"):
+            assert torch.equal(ranks[0][kind][name], ranks[1][kind][name]), name
+    assert not torch.equal(ranks[0]["two"]["ctc_dro"], ranks[0]["one"]["ctc_dro"])
 
 
 def odd_batches(rank, world_size):
@@ -198,4 +218,4 @@ def test_samplers_ask_torch_distributed_for_rank_and_world_size(both_ranks):
     assert [batch for turn in zip(*(rank["batches"] for rank in ranks), strict=True) for batch in turn] == list(alone)
 
 
-IN_PROCESSES = (weigh_rounds, odd_batches, on_device_and_alone, group_dro_gradient, sampled_batches)
+IN_PROCESSES = (weigh_rounds, weigh_rows, odd_batches, on_device_and_alone, group_dro_gradient, sampled_batches)

@@ -254,6 +254,6 @@ def test_groups_without_batches_are_reported_once(path):
         list(run(objective, present[100:]))
     if path == "on the host":
         (warning,) = caught
-        assert "these groups had no finite loss: kor, tam" in str(warning.message)
+        assert "these groups had no batch with a finite loss: kor, tam" in str(warning.message)
     else:
         assert not caught

@@ -86,6 +86,9 @@ def _build_index(manifests: list[SplitManifest], group_by: str, findings: Findin
 def _check_groups(index: DatasetIndex, batch_duration: float, findings: Findings) -> None:
     for reason, lines in index.without_group.items():
         findings.error("no group", lines.first, f"{reason} ({_count(lines.count)}, the first on this line)")
+    for group in sorted(set(index.group_durations) - index.groups_with_batches):
+        detail = f"{group}: never the largest share of an utterance, so it has no batches; merge it, or add utterances"
+        findings.error("group without batches", index.group_lines[group], detail)
     for group, durations in sorted(index.group_durations.items()):
         if (seconds := sum(durations)) < batch_duration:
             total = f"{_count(len(durations))}, {seconds:.1f} s in train"

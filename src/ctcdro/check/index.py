@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from ..prepare.entries import SPLITS
 from ..prepare.statistics import LanguageSizes, Pace
-from ..speech.manifest import group_name
+from ..speech.language_shares import largest_share
+from ..speech.manifest import group_shares
 from ..speech.utterance import Utterance
 from ..speech.vocabulary import can_be_character, can_be_language
 from ..storage.json_files import scan_json_lines
@@ -58,8 +59,8 @@ class SplitManifest:
                 if isinstance(record, ValueError):
                     raise record
                 utterance = Utterance.from_record(record, folder)
-                if not can_be_language(utterance.lang):
-                    raise ValueError(f"`lang` must not contain spaces or brackets, got {utterance.lang!r:.60}")
+                if wrong := [language for language in utterance.languages if not can_be_language(language)]:
+                    raise ValueError(f"`lang` must not contain spaces or brackets, got {wrong[0]!r:.60}")
             except ValueError as error:
                 if findings is not None:
                     findings.error("malformed line", where, str(error))
@@ -87,7 +88,9 @@ class DatasetIndex:
         self.languages: dict[str, dict[str, FirstAndCount]] = defaultdict(lambda: defaultdict(FirstAndCount))
         """Lines of each language and split."""
         self.group_durations: dict[str, array[float]] = defaultdict(lambda: array("d"))
-        """Seconds of the training utterances of each group."""
+        """Seconds of the training utterances of each group, times their shares."""
+        self.groups_with_batches: set[str] = set()
+        """Groups that have the largest share in a training utterance."""
         self.group_lines: dict[str, str] = {}
         """The first training line of each group."""
         self.without_group: dict[str, FirstAndCount] = defaultdict(FirstAndCount)
@@ -103,7 +106,8 @@ class DatasetIndex:
     def add(self, located: LocatedUtterance) -> None:
         utterance, split, where = located
         self.sizes[split].add(utterance)
-        self.languages[utterance.lang][split].add(where)
+        for language in utterance.languages:
+            self.languages[language][split].add(where)
         self._add_group(located)
         if split == "train":
             self.characters.update(filter(can_be_character, set(utterance.text) - self.characters))
@@ -116,15 +120,18 @@ class DatasetIndex:
     def _add_group(self, located: LocatedUtterance) -> None:
         utterance, split, where = located
         try:
-            name = group_name(utterance, self._by)
+            shares = group_shares(utterance, self._by)
         except ValueError as error:
             self.without_group[f"{split}: {error}"].add(where)
             return
         if split == "train":
-            self.group_durations[name].append(utterance.duration)
-            self.group_lines.setdefault(name, where)
-        elif name not in self.group_lines and self._by != ["lang"]:  # missing languages are a separate finding
-            self.without_group[f"{split}: group {name!r} is not in train"].add(where)
+            self.groups_with_batches.add(largest_share(shares))
+        for name, share in shares.items():
+            if split == "train":
+                self.group_durations[name].append(share * utterance.duration)
+                self.group_lines.setdefault(name, where)
+            elif name not in self.group_lines and self._by != ["lang"]:  # missing languages are a separate finding
+                self.without_group[f"{split}: group {name!r} is not in train"].add(where)
 
     @cached_property
     def paces(self) -> dict[str, Pace | None]:

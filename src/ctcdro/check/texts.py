@@ -33,7 +33,7 @@ def check_texts(manifests: Iterable[SplitManifest], index: DatasetIndex, frame_r
             _check_duplicates(located, index, first, findings)
             _check_length(located, vocabulary, frame_rate, findings)
             _check_rate(located, index, findings)
-            language = located.utterance.lang
+            language = "+".join(located.utterance.languages)
             for character in filter(can_be_character, set(located.utterance.text) - index.characters):
                 unseen[language].add(character)
                 lines[language].add(located.where)
@@ -77,7 +77,7 @@ def _check_duplicates(
 def _check_length(located: LocatedUtterance, vocabulary: Vocabulary, frame_rate: float, findings: Findings) -> None:
     """Reports transcripts with too many labels for their frames, whose CTC loss would be infinite."""
     utterance = located.utterance
-    needed = frames_needed(vocabulary.encode(utterance.text, utterance.lang))
+    needed = frames_needed(vocabulary.encode(utterance.text, utterance.languages))
     frames = num_frames(utterance.duration, frame_rate)
     if frames < needed:
         detail = f"{utterance.duration:.2f} s are {frames} frames at {frame_rate:g} Hz, but the labels need {needed}"
@@ -87,8 +87,8 @@ def _check_length(located: LocatedUtterance, vocabulary: Vocabulary, frame_rate:
 def _check_rate(located: LocatedUtterance, index: DatasetIndex, findings: Findings) -> None:
     """Reports texts that are far too long or too short for their audio, which probably belong to other audio."""
     utterance = located.utterance
-    count, pace = len(utterance.text), index.paces[utterance.lang]
-    if not count or pace is None:
+    count, pace = len(utterance.text), index.paces.get(utterance.lang)
+    if not count or pace is None or utterance.lang_shares is not None:  # a mixed text has no pace of one language
         return
     typical = pace.seconds(count)
     if not FASTEST * typical <= utterance.duration <= SLOWEST * typical:

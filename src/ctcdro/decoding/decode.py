@@ -71,7 +71,13 @@ def decode(
     for index, loss, text in gather(results):
         all_losses[index], texts[index] = loss, text
     predictions = [
-        Prediction(utterance.id or str(index), utterance.lang, utterance.text, *texts.get(index, (None, "")))
+        Prediction(
+            utterance.id or str(index),
+            utterance.lang,
+            utterance.text,
+            *texts.get(index, (None, "")),
+            utterance.lang_shares,
+        )
         for index, utterance in enumerate(manifest)
     ]
     return DecodingResult(all_losses, predictions, gather(skipped))

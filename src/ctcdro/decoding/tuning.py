@@ -94,7 +94,7 @@ def _log_probs(inputs: SplitInputs, track: Track) -> list[npt.NDArray[np.float32
 
 def _score(inputs: SplitInputs, texts: Sequence[tuple[str | None, str]], profile: str) -> Scores:
     predictions = [
-        Prediction(utterance.id or str(index), utterance.lang, utterance.text, *text)
+        Prediction(utterance.id or str(index), utterance.lang, utterance.text, *text, utterance.lang_shares)
         for index, (utterance, text) in enumerate(zip(inputs.manifest, texts, strict=True))
     ]
     return score(predictions, profile)

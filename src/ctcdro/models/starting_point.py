@@ -171,7 +171,7 @@ def _of_ctc_model(source: str, model: CtcModel) -> StartingPoint:
 
 def count_labels(vocabulary: Vocabulary, utterances: Iterable[Utterance]) -> Tensor:
     """(V,) number of occurrences of each label in texts and languages."""
-    labels = [label for one in utterances for label in vocabulary.encode(one.text, one.lang)]
+    labels = [label for one in utterances for label in vocabulary.encode(one.text, one.languages)]
     return torch.bincount(torch.tensor(labels, dtype=torch.long), minlength=len(vocabulary))
 
 

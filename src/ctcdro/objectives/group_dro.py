@@ -8,6 +8,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from .memberships import mean_of_groups
 from .objective import Objective, Shared
 from .weights import exponential_rule, not_negative
 
@@ -49,8 +50,10 @@ class GroupDRO(Objective):
         )
 
     def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
-        sums, numbers = self.pending[0], self.pending[1].clamp(min=1)
+        sums, numbers, _ = self.pending.clone()
+        numbers.masked_fill_(numbers == 0, 1.0)
         self.log_weights.copy_(self._rule(self.log_weights, sums / numbers))  # zero for a group not in the batch
         self.pending.zero_()
         # Gradients are averaged over ranks, not summed, so multiply by the number of ranks.
-        return torch.dot((self._num_ranks() * self.weights / numbers)[groups].to(losses.dtype), losses)
+        scales = mean_of_groups(self._num_ranks() * self.weights / numbers, groups)
+        return torch.dot(scales.to(losses.dtype), losses)

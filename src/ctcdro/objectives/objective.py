@@ -32,12 +32,13 @@ from torch import Tensor, nn
 from ..runtime.arguments import is_whole_number
 from ..runtime.ranks import is_distributed, rank_and_world_size
 from . import host_memory
+from .memberships import check_rows, largest_groups
 from .numbers_by_group import Rates
 from .pending_losses import add_losses, weighted_sum
 
 Reduction: TypeAlias = Literal["sum", "mean"]
 
-# Group numbers, or names if the objective was created with `group_names`.
+# Group numbers, or names if the objective was created with `group_names`; or (B, G) shares of groups.
 Groups: TypeAlias = Tensor | Sequence[int] | Sequence[str]
 
 
@@ -60,8 +61,8 @@ class Objective(nn.Module, ABC):
     num_skipped: Tensor
     """(G,) losses of +inf, which were skipped."""
 
-    max_entries = math.inf
-    """Entries per group and batch; see `add_losses`."""
+    entries_by_batch = False
+    """Whether all losses of a group in one batch are one entry; see `add_losses`."""
     needs_characters = False
     """Whether calls in training mode need `num_characters`."""
     needs_error_rates = False
@@ -127,11 +128,12 @@ class Objective(nn.Module, ABC):
 
         Args:
             losses: (B,) one per utterance.
-            groups: (B,) the group of each utterance, as a number; or as a name, with `group_names`.
+            groups: (B,) the group of each utterance, as a number; or as a name, with `group_names`. For utterances in
+                several groups: (B, G) rows of shares, each non-negative with the sum 1.
             num_characters: (B,) characters of each transcript; used where `needs_characters` is true.
         """
         numbers = self._group_numbers(groups)
-        _check_batch(losses, numbers)
+        _check_batch(losses, numbers, self.num_groups)
         if losses.dtype in (torch.float16, torch.bfloat16):
             losses = losses.to(torch.float32)  # their sums may exceed the range of half precision
         on_host = host_memory.is_readable(losses, numbers)
@@ -139,8 +141,7 @@ class Objective(nn.Module, ABC):
             if on_host:
                 self._warn_if_all_skipped(losses, numbers)
             return losses.masked_fill(losses == math.inf, 0.0).sum()
-        if not on_host or numbers.dtype != torch.int64:
-            numbers = numbers.to(losses.device, torch.int64, non_blocking=True)
+        numbers = self._to_device(numbers, losses.device, on_host)
         num_kept = (losses != math.inf).sum() if self.reduction == "mean" else None
         kept = self._add_to_pending(losses, numbers, self._characters(num_characters, len(losses)))
         if on_host and kept is not losses:
@@ -148,13 +149,22 @@ class Objective(nn.Module, ABC):
         loss = self._weigh(kept, numbers, on_host)
         return loss if num_kept is None else loss / num_kept.clamp(min=1)
 
+    def _to_device(self, groups: Tensor, device: torch.device, on_host: bool) -> Tensor:
+        """Group numbers as int64, rows of shares as they are or, for other devices, in single precision."""
+        if groups.ndim == 2:
+            check_rows(groups)
+            return groups if on_host else groups.to(device, torch.float32, non_blocking=True)
+        if on_host and groups.dtype == torch.int64:
+            return groups
+        return groups.to(device, torch.int64, non_blocking=True)
+
     def _weigh(self, losses: Tensor, groups: Tensor, on_host: bool) -> Tensor:
         """Updates the weights from the pending sums, and returns the number to minimize. By default, losses have no
         effect on the weights.
 
         Args:
             losses: (B,) of this rank, with zero in place of +inf.
-            groups: (B,) of this rank.
+            groups: (B,) or (B, G) of this rank.
             on_host: whether the host can read all values without waiting.
         """
         self.pending.zero_()
@@ -168,9 +178,9 @@ class Objective(nn.Module, ABC):
     def _add_to_pending(self, losses: Tensor, groups: Tensor, characters: Tensor | None) -> Tensor:
         """Adds the finite losses of all ranks to the pending sums; returns those of this rank, with zero for +inf."""
         if not is_distributed():
-            return add_losses(self.pending, self.num_skipped, losses, groups, characters, self.max_entries)
+            return add_losses(self.pending, self.num_skipped, losses, groups, characters, self.entries_by_batch)
         totals = self.pending.new_zeros(4, self.num_groups)
-        losses = add_losses(totals[:3], totals[3], losses, groups, characters, self.max_entries)
+        losses = add_losses(totals[:3], totals[3], losses, groups, characters, self.entries_by_batch)
         torch.distributed.all_reduce(totals, group=self._process_group)  # all ranks reach this line
         self.pending.add_(totals[:3])
         self.num_skipped.add_(totals[3].to(torch.int64))
@@ -213,7 +223,7 @@ class Objective(nn.Module, ABC):
     def _warn_if_all_skipped(self, losses: Tensor, groups: Tensor) -> None:
         if len(losses) and bool((losses == math.inf).all()):
             # In evaluation, groups may be unknown to the objective.
-            which = f" (groups: {self._names(groups.unique().tolist())})" if self.training else ""
+            which = f" (groups: {self._names(largest_groups(groups).unique().tolist())})" if self.training else ""
             self._warn_once(
                 "all skipped",
                 f"Every loss of a batch is infinite{which}: no transcript fits its frames. The batch is skipped. Check "
@@ -252,15 +262,19 @@ def _check_groups(num_groups: int, group_names: Sequence[str] | None) -> None:
         raise ValueError(f"`group_names` must be {num_groups} different names, one per group; got {list(group_names)}.")
 
 
-def _check_batch(losses: Tensor, groups: Tensor) -> None:
-    if losses.ndim != 1 or losses.shape != groups.shape:
+def _check_batch(losses: Tensor, groups: Tensor, num_groups: int) -> None:
+    rows = (len(losses), num_groups) if losses.ndim else ()
+    if losses.ndim != 1 or groups.shape not in (losses.shape, rows):
         raise ValueError(
-            "`losses` and `groups` must both have one entry per utterance, shape (batch,); "
+            "`losses` and `groups` must both have one entry per utterance, shape (batch,), or `groups` one row of "
+            f"shares per utterance, shape (batch, {num_groups}); "
             f"got {tuple(losses.shape)} and {tuple(groups.shape)}."
         )
     if not losses.is_floating_point():
         raise ValueError(f"`losses` must be floating-point numbers; got {losses.dtype}.")
-    if groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool:
+    if groups.ndim == 2 and not groups.is_floating_point():
+        raise ValueError(f"`groups` with one row per utterance must be floating-point shares; got {groups.dtype}.")
+    if groups.ndim == 1 and (groups.is_floating_point() or groups.is_complex() or groups.dtype == torch.bool):
         raise ValueError(f"`groups` must be integers, the group number of each utterance; got {groups.dtype}.")
 
 

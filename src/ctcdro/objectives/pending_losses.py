@@ -6,16 +6,21 @@ per group, `pending` of shape (3, G):
     losses        sum of the finite losses
     entries       number of losses, or batches, in that sum
     characters    number of characters in their transcripts, if the signal needs it
+
+An utterance with shares in several groups (`memberships.py`) adds to each group in proportion to its share. Its part of
+an entry is divided in the same way, so the mean loss of a group is a mean over its shares.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 
 import torch
 from torch import Tensor
 
 from . import host_memory
+from .memberships import largest_groups, list_shares, mean_of_groups, sum_by_group
 
 
 def add_losses(
@@ -24,7 +29,7 @@ def add_losses(
     losses: Tensor,
     groups: Tensor,
     characters: Tensor | None = None,
-    max_entries: float = math.inf,
+    by_batch: bool = False,
 ) -> Tensor:
     """Adds the finite losses of a batch to the pending sums of their groups, and counts those of +inf, in place.
 
@@ -34,11 +39,12 @@ def add_losses(
 
     Args:
         pending: (3, G)
-        num_skipped: (G,) losses of +inf.
+        num_skipped: (G,) losses of +inf, by the group with the largest share.
         losses: (B,)
-        groups: (B,) numbers from 0 to G - 1.
+        groups: (B,) numbers from 0 to G - 1; or (B, G) rows of shares.
         characters: (B,) characters of each transcript; optional.
-        max_entries: entries per group and batch. With 1, all losses of a group in a batch are one entry.
+        by_batch: whether all losses of a group in a batch are one entry, instead of one each. The utterances in which a
+            group has the largest share are one entry; each group gets its mean share of that entry.
 
     Returns:
         (B,) the losses, with +inf replaced by zero without gradient. NaN and -inf stay.
@@ -55,8 +61,8 @@ def add_losses(
         tensor([1., 0.])
     """
     if host_memory.is_readable(losses, groups):
-        return _add_in_python(pending, num_skipped, losses, groups, characters, max_entries)
-    return _add_in_tensors(pending, num_skipped, losses, groups, characters, max_entries)
+        return _add_in_python(pending, num_skipped, losses, groups, characters, by_batch)
+    return _add_in_tensors(pending, num_skipped, losses, groups, characters, by_batch)
 
 
 def weighted_sum(log_weights: Tensor, losses: Tensor, groups: Tensor, factor: float) -> Tensor:
@@ -65,7 +71,7 @@ def weighted_sum(log_weights: Tensor, losses: Tensor, groups: Tensor, factor: fl
     Args:
         log_weights: (G,)
         losses: (B,)
-        groups: (B,)
+        groups: (B,) numbers; or (B, G) rows of shares, whose weight is the mean over groups.
         factor: the number of groups in Algorithm 2.
 
     Example:
@@ -74,8 +80,9 @@ def weighted_sum(log_weights: Tensor, losses: Tensor, groups: Tensor, factor: fl
     """
     if host_memory.is_readable(losses, groups):
         weights = [factor * math.exp(log_weight) for log_weight in log_weights.tolist()]
-        return torch.dot(torch.tensor([weights[group] for group in groups.tolist()], dtype=losses.dtype), losses)
-    return torch.dot((factor * log_weights.exp())[groups].to(losses.dtype), losses)
+        scales = [sum(share * weights[group] for group, share in shares) for shares in list_shares(groups)]
+        return torch.dot(torch.tensor(scales, dtype=losses.dtype), losses)
+    return torch.dot(mean_of_groups(factor * log_weights.exp(), groups).to(losses.dtype), losses)
 
 
 def _add_in_tensors(
@@ -84,18 +91,37 @@ def _add_in_tensors(
     losses: Tensor,
     groups: Tensor,
     characters: Tensor | None,
-    max_entries: float,
+    by_batch: bool,
 ) -> Tensor:
     finite, skipped = losses.isfinite(), losses == math.inf
     if characters is None:
         characters = torch.zeros_like(losses)
     characters = characters.to(losses.device, non_blocking=True).where(finite, 0)
-    rows = torch.stack((losses.detach().where(finite, 0.0).to(torch.float32), finite, characters, skipped))
-    totals = rows.new_zeros(4, len(num_skipped)).index_add_(1, groups, rows)
-    totals[1].clamp_(max=max_entries)
-    pending.add_(totals[:3])
-    num_skipped.add_(totals[3].to(num_skipped.dtype))
+    rows = torch.stack((losses.detach().where(finite, 0.0).to(torch.float32), finite, characters))
+    totals = sum_by_group(rows, groups, len(num_skipped))
+    if by_batch:
+        totals[1] = _batch_entries(rows[1], groups, len(num_skipped))
+    pending.add_(totals)
+    num_skipped.index_add_(0, largest_groups(groups), skipped.to(num_skipped.dtype))
     return losses.masked_fill(skipped, 0.0)
+
+
+def _batch_entries(finite: Tensor, groups: Tensor, num_groups: int) -> Tensor:
+    """(G,) entries of a batch: one for the finite losses of each group, divided among groups by mean share.
+
+    The group with the largest share is counted separately from the others: without others, its entry is exactly 1.
+
+    Args:
+        finite: (B,) 1 for finite losses, otherwise 0.
+    """
+    largest = largest_groups(groups)
+    number = sum_by_group(finite[None], largest, num_groups)[0].clamp(min=1)
+    if groups.ndim == 1:
+        return sum_by_group(finite[None], groups, num_groups)[0] / number
+    shares = groups.gather(1, largest[:, None])[:, 0].to(finite.dtype)
+    others = groups.scatter(1, largest[:, None], 0.0)
+    own = sum_by_group((finite * shares)[None], largest, num_groups)[0] / number
+    return own + sum_by_group((finite / number[largest])[None], others, num_groups)[0]
 
 
 def _add_in_python(
@@ -104,26 +130,30 @@ def _add_in_python(
     losses: Tensor,
     groups: Tensor,
     characters: Tensor | None,
-    max_entries: float,
+    by_batch: bool,
 ) -> Tensor:
-    numbers, values = groups.tolist(), losses.tolist()
+    values, largest = losses.tolist(), largest_groups(groups).tolist()
     sums, entries, lengths = pending.tolist()
-    if numbers and not 0 <= min(numbers) <= max(numbers) < len(sums):
-        raise ValueError(f"`groups` must be from 0 to {len(sums) - 1}; got {min(numbers)} to {max(numbers)}.")
-    finite: dict[int, list[float]] = {}
-    skipped: list[int] = []
-    for loss, group in zip(values, numbers, strict=True):
-        if math.isfinite(loss):
-            finite.setdefault(group, []).append(loss)
-        elif loss == math.inf:
-            skipped.append(group)
-    for group, group_losses in finite.items():
+    if largest and not 0 <= min(largest) <= max(largest) < len(sums):
+        raise ValueError(f"`groups` must be from 0 to {len(sums) - 1}; got {min(largest)} to {max(largest)}.")
+    characters_of = [0] * len(values) if characters is None else characters.tolist()
+    parts: dict[int, list[float]] = {}  # losses of each group, times shares
+    num_finite: Counter[int] = Counter()  # by the group with the largest share
+    total_shares: defaultdict[tuple[int, int], float] = defaultdict(float)  # by that group, and the group of the share
+    for loss, of_group, shares, length in zip(values, largest, list_shares(groups), characters_of, strict=True):
+        if not math.isfinite(loss):
+            continue
+        num_finite[of_group] += 1
+        for group, share in shares:
+            parts.setdefault(group, []).append(share * loss)
+            total_shares[of_group, group] += share
+            lengths[group] += share * length
+    for group, group_losses in parts.items():
         sums[group] += sum(group_losses)
-        entries[group] += min(len(group_losses), max_entries)
-    if characters is not None:
-        for loss, group, length in zip(values, numbers, characters.tolist(), strict=True):
-            lengths[group] += length if math.isfinite(loss) else 0
+    for (of_group, group), total in total_shares.items():
+        entries[group] += total / num_finite[of_group] if by_batch else total
     pending.copy_(torch.tensor((sums, entries, lengths)))
+    skipped = [group for group, loss in zip(largest, values, strict=True) if loss == math.inf]
     for group in skipped:
         num_skipped[group] += 1
     return losses.masked_fill(losses == math.inf, 0.0) if skipped else losses

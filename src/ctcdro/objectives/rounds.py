@@ -14,11 +14,14 @@ from .objective import Objective
 # Groups without a pending entry are reported once the others have this many on average.
 ABSENT_AFTER = 100
 
+# An update needs one pending entry of every group. Shares of several batches may add up to slightly less than 1.
+ONE_ENTRY = 0.999
+
 
 class RoundObjective(Objective):
     """Updates its weights whenever every group has a pending loss, then weights the batch with the new weights."""
 
-    max_entries = 1.0  # all losses of a group in one batch are summed into one entry
+    entries_by_batch = True
 
     num_batches: Tensor
     """() batches of all ranks in training mode; counted only if there is a warm-up."""
@@ -49,7 +52,7 @@ class RoundObjective(Objective):
 
     def _update_on_device(self) -> None:
         """Lines 11 to 20 of Algorithm 2. Both branches are computed; the device selects one."""
-        is_complete, is_warm = self.pending[1].all(), self.num_batches >= self._warmup_batches
+        is_complete, is_warm = (self.pending[1] >= ONE_ENTRY).all(), self.num_batches >= self._warmup_batches
         for name, value in self._next_state(self.pending).items():
             buffer = self.get_buffer(name)
             buffer.copy_(value.where(is_complete & is_warm, buffer))
@@ -59,7 +62,7 @@ class RoundObjective(Objective):
         """Like `_update_on_device`, but in host memory and double precision, and only if an update is due."""
         is_warm = not self._warmup_batches or int(self.num_batches) >= self._warmup_batches
         _, entries, _ = self.pending.tolist()
-        if is_warm and 0.0 not in entries:
+        if is_warm and min(entries) >= ONE_ENTRY:
             for name, value in self._next_state(self.pending.double()).items():
                 self.get_buffer(name).copy_(value)
             self.pending.zero_()
@@ -70,10 +73,10 @@ class RoundObjective(Objective):
 
     def _warn_of_absent_groups(self, entries: list[float]) -> None:
         if sum(entries) >= ABSENT_AFTER * self.num_groups:
-            absent = [group for group, number in enumerate(entries) if number == 0]
+            absent = [group for group, number in enumerate(entries) if number < ONE_ENTRY]
             self._warn_once(
                 "absent",
                 f"Group weights have not changed for at least {max(entries):,.0f} batches, because these groups had no "
-                f"finite loss: {self._names(absent)}. An update needs every group. Check their data, sample "
-                "them more often, or create the objective without them.",
+                f"batch with a finite loss: {self._names(absent)}. An update needs every group. Check their data, "
+                "sample them more often, or create the objective without them.",
             )

@@ -30,6 +30,7 @@ from ..storage.paths import PathLike
 from .figures import ReportFigure, cer_figure, confusion_figure, lengths_figure, weights_figure, write_figures
 from .read_runs import read_runs
 from .study import Study, make_study, slugs
+from .subgroups import describe_subgroups, search_subgroups
 from .table import Table, write_tables
 from .tables.before_after import before_after_table
 from .tables.budget import budget_table
@@ -37,6 +38,7 @@ from .tables.comparisons import compare_runs, compare_seeds, paper_tables, seeds
 from .tables.datasets import statistics_table
 from .tables.diagnosis import diagnosis_table
 from .tables.results import Intervals, confusion_table, details_table, language_tables, results_table, runs_table
+from .tables.subgroups import subgroups_table
 from .tables.training import differences_table, settings_table, time_table, weights_table
 from .worst_utterances import worst_utterances
 
@@ -63,7 +65,7 @@ def write_report(
         figures: folder for the figures as PNG and PDF.
         tables: folder for the tables as Markdown, CSV and LaTeX.
         num_worst: number of worst utterances to show per test set.
-        audio: whether to include their audio.
+        audio: whether to include their audio, and to search for subgroups by noise, which reads all test audio.
 
     Raises:
         ValueError: if a run is not finished or not scored. The message names the folder and the command to run.
@@ -73,7 +75,7 @@ def write_report(
     intervals = {
         run.name: confidence_intervals(run.counts) for run in track(study.runs, "computing intervals", len(study.runs))
     }
-    content = _content(study, intervals)
+    content = _content(study, intervals) | {"subgroups": list(_subgroups(study, audio, track))}
     loader = PackageLoader("ctcdro.report")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {"source_hash": _source_hash, "percent": format_percent, "language": language_name}
@@ -159,6 +161,13 @@ def _before_after(study: Study) -> Iterator[tuple[str, str, Table]]:
     found = [(study.label(run), run.before_after) for run in study.runs if run.before_after is not None]
     for (label, changes), slug in zip(found, slugs(label for label, _ in found), strict=True):
         yield label, describe_before_after(changes), before_after_table(changes, f"before-after-{slug}")
+
+
+def _subgroups(study: Study, with_audio: bool, track: Track) -> Iterator[tuple[str, str, Table]]:
+    """The label, the sentence and the table of each method, if its test utterances have attributes."""
+    known = [found for found in search_subgroups(study, with_audio, track) if found[1].num_searched]
+    for (label, search), slug in zip(known, slugs(label for label, _ in known), strict=True):
+        yield label, describe_subgroups(search), subgroups_table(search, f"subgroups-{slug}")
 
 
 def _confusions(study: Study) -> Iterator[tuple[ReportFigure, Table]]:

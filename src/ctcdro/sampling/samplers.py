@@ -47,7 +47,8 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
 
     Args:
         durations: (n,) seconds per utterance.
-        groups: (n,) group number of each utterance, from 0 to `num_groups` - 1, without gaps.
+        groups: (n,) group number of each utterance, from 0 to `num_groups` - 1, without gaps; or (n, G) rows of shares.
+            An utterance is in the batches of the group with its largest share.
         batch_duration: seconds of speech per batch, summed over its utterances.
         exponent: sampling exponent. 0 gives every group the same share of the batches. 1 gives shares in proportion to
             the audio, and every utterance occurs exactly once per epoch. Values in between are temperature sampling.
@@ -260,7 +261,10 @@ def _check_durations(durations: Numbers) -> Durations:
 
 
 def _check_groups(groups: Numbers, num_utterances: int | None = None) -> Indices:
-    array = _as_array("groups", groups)
+    array = np.asarray(groups)
+    if array.ndim == 2 and len(array) and np.issubdtype(array.dtype, np.floating):
+        array = array.argmax(axis=1)
+    array = _as_array("groups", array)
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             f"`groups` must be integers, the group number of each utterance; got {array.dtype}. "

@@ -33,8 +33,10 @@ class Edits:
     def total(self) -> Any:
         return self.substitutions + self.deletions + self.insertions
 
-    def sum(self, selected: Any) -> Edits:
-        return Edits(*(int(getattr(self, name)[selected].sum()) for name in self.__slots__))
+    def sum(self, selected: Any, of_edits: Any = 1, of_reference: Any = 1) -> Edits:
+        """Totals of the selected utterances, times shares of their edits and references, as whole numbers."""
+        shares = zip(self.__slots__, (of_edits, of_edits, of_edits, of_reference), strict=True)
+        return Edits(*(round(float((getattr(self, name)[selected] * share).sum())) for name, share in shares))
 
 
 def count_fewest(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> Edits:

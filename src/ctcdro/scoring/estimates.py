@@ -120,8 +120,9 @@ class RateEstimates:
 
 def estimate_rates(systems: Sequence[Counts]) -> Iterator[tuple[str, RateEstimates]]:
     """Yields the name and estimates of each rate, of one system or of two systems on the same utterances."""
-    terms = [system.terms() for system in systems]
-    names, language = systems[0].languages, systems[0].language
+    terms = [system.terms_by_part() for system in systems]
+    names, parts = systems[0].languages, systems[0].parts
+    language = parts.language
     for name in RATES:
         denominator = terms[0][name].denominator  # the same for both systems, as references are
         has_rate = np.bincount(language, denominator, len(names)) > 0
@@ -137,11 +138,13 @@ def estimate_rates(systems: Sequence[Counts]) -> Iterator[tuple[str, RateEstimat
         weights = {"mean": np.full(len(total), 1 / len(total)), "overall": total / total.sum()}
         if name == "lid":
             pseudo = _PSEUDO_OF_DIFFERENCE if each.is_difference else _PSEUDO_OF_SHARE
-            parts = each.shares(pseudo / len(total))
-            mean, overall = parts.total(weights["mean"]), parts.total(weights["overall"])
+            padded = each.shares(pseudo / len(total))
+            mean, overall = padded.total(weights["mean"]), padded.total(weights["overall"])
             of_systems, of_each = [sample.shares(_PSEUDO_OF_SHARE) for sample in samples], each.shares(pseudo)
         else:
-            units = (systems[0].words if name == "wer" else systems[0].characters).reference[chosen]
+            is_word = name == "wer"
+            units = (systems[0].words if is_word else systems[0].characters).reference[parts.utterance]
+            units = (units * (parts.share if is_word else parts.of_reference))[chosen]
             edit = total / np.bincount(index, units)
             of_systems, of_each = [sample.ratios(edit) for sample in samples], each.ratios(edit)
             mean, overall = of_each.total(weights["mean"]), each.pooled(edit)

@@ -22,6 +22,7 @@ from ..storage.json_files import read_json
 from ..storage.paths import PathLike
 from .edits import Edits, Integers
 from .formatting import format_tied
+from .mixed import Parts, split
 from .profiles import PROFILES, RateTerms, check_profile
 from .transcripts import Prediction
 
@@ -46,17 +47,37 @@ class Counts:
     languages: list[str]
     """Languages of the references, sorted."""
     language: Integers
-    """(n,) index of the reference's language in `languages`."""
+    """(n,) index of the reference's language in `languages`; of several, the one with the largest share."""
     predicted: list[str | None]
     """(n,) language of the hypothesis."""
     characters: Edits
     words: Edits
+    mixed_parts: Parts | None = None
+    """The parts of all utterances by language, if some are in several languages."""
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of utterances by language: one per utterance, or several for one in several languages."""
+        return Parts.whole(self.language) if self.mixed_parts is None else self.mixed_parts
+
+    def terms_by_part(self) -> dict[str, RateTerms]:
+        """The terms of each part in `cer`, `wer` and `lid`."""
+        parts = self.parts
+        index, share = parts.utterance, parts.share
+        factors = {"cer": (parts.of_edits, parts.of_reference)}
+        result = {}
+        for name, terms in self.terms().items():
+            of_numerator, of_denominator = factors.get(name, (share, share))
+            result[name] = RateTerms(terms.numerator[index] * of_numerator, terms.denominator[index] * of_denominator)
+        return result
 
     def terms(self) -> dict[str, RateTerms]:
         """The terms of each utterance in `cer`, `wer` and `lid`."""
         profile = PROFILES[self.profile]
         is_judged = (self.characters.reference > 0) | (not profile.lid_needs_text)
-        is_right = np.array([spoken == predicted for spoken, predicted in self._language_pairs()])
+        pairs = zip(self.parts.utterance.tolist(), self.parts.language.tolist(), strict=True)
+        spoken = {(index, self.languages[number]) for index, number in pairs}
+        is_right = np.array([pair in spoken for pair in enumerate(self.predicted)])
         return {
             "cer": profile.terms(self.characters),
             "wer": profile.terms(self.words),
@@ -64,11 +85,12 @@ class Counts:
         }
 
     def scores(self) -> Scores:
-        terms = self.terms()
+        terms, parts = self.terms_by_part(), self.parts
         languages = {
-            name: self._language_scores(terms, self.language == number) for number, name in enumerate(self.languages)
+            name: self._language_scores(terms, parts, parts.language == number)
+            for number, name in enumerate(self.languages)
         }
-        together = self._language_scores(terms, np.full(len(self.ids), True))
+        together = self._language_scores(self.terms(), Parts.whole(self.language), np.full(len(self.ids), True))
         return Scores(self.profile, languages, together, self._confusion())
 
     def _language_pairs(self) -> list[tuple[str, str | None]]:
@@ -81,13 +103,17 @@ class Counts:
             confusion[spoken][name] = number
         return confusion
 
-    def _language_scores(self, terms: Mapping[str, RateTerms], selected: npt.NDArray[np.bool_]) -> LanguageScores:
+    def _language_scores(
+        self, terms: Mapping[str, RateTerms], parts: Parts, selected: npt.NDArray[np.bool_]
+    ) -> LanguageScores:
         rates = {}
         for name, of_rate in terms.items():
             denominator = of_rate.denominator[selected].sum()
             rates[name] = float(of_rate.numerator[selected].sum() / denominator) if denominator > 0 else None
-        edits = self.characters.sum(selected), self.words.sum(selected)
-        return LanguageScores(**rates, num_utterances=int(selected.sum()), characters=edits[0], words=edits[1])
+        own = parts.of(selected)
+        characters = self.characters.sum(own.utterance, own.of_edits, own.of_reference)
+        words = self.words.sum(own.utterance, own.share, own.share)
+        return LanguageScores(**rates, num_utterances=int(selected.sum()), characters=characters, words=words)
 
 
 def count(records: Iterable[Prediction], profile: str = "plain") -> Counts:
@@ -101,16 +127,20 @@ def count(records: Iterable[Prediction], profile: str = "plain") -> Counts:
         raise ValueError(f"`records` must have unique ids; {record_id!r:.60} occurs {times} times.")
     rules = PROFILES[profile]
     references, hypotheses = zip(*map(rules.normalize, records), strict=True)
-    languages = sorted({record.lang for record in records})
+    languages = sorted({name for record in records for name in record.languages})
     index = {name: number for number, name in enumerate(languages)}
+    language = np.array([index[record.lang] for record in records], dtype=np.int64)
+    is_mixed = any(record.lang_shares is not None for record in records)
+    shares_of = [record.languages for record in records]
     return Counts(
         profile=profile,
         ids=[record.id for record in records],
         languages=languages,
-        language=np.array([index[record.lang] for record in records], dtype=np.int64),
+        language=language,
         predicted=[rules.find_language(record) for record in records],
         characters=rules.count(references, hypotheses),
         words=rules.count([text.split() for text in references], [text.split() for text in hypotheses]),
+        mixed_parts=split(shares_of, languages, references, hypotheses) if is_mixed else None,
     )
 
 
@@ -137,7 +167,7 @@ class LanguageScores:
     cer: float | None
     wer: float | None
     lid: float | None
-    """Fraction of hypotheses with the correct language."""
+    """Fraction of hypotheses with the correct language; of several languages, any of them."""
     num_utterances: int
     characters: Edits
     words: Edits

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..speech.language_shares import check_shares, largest_share
 from ..storage.atomic import atomic_write
 from ..storage.field_checks import check_text
 from ..storage.json_files import json_line, read_json_lines
@@ -42,12 +43,27 @@ class Prediction:
     text: str
     hyp_lang: str | None
     hyp_text: str
+    lang_shares: Mapping[str, float] | None = None
+    """The share of each language of the reference, if it has several; `lang` is the largest."""
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
+        for name in TEXT_FIELDS:
             value = getattr(self, name)
             if name != "hyp_lang" or value is not None:
                 _check_text(name, value)
+
+    @property
+    def languages(self) -> Mapping[str, float]:
+        """The share of each language of the reference."""
+        return {self.lang: 1.0} if self.lang_shares is None else self.lang_shares
+
+    def to_record(self) -> dict[str, Any]:
+        """The object on a line of a file of predictions."""
+        record = {name: getattr(self, name) for name in TEXT_FIELDS}
+        return record if self.lang_shares is None else record | {"lang": dict(self.lang_shares)}
+
+
+TEXT_FIELDS = ("id", "lang", "text", "hyp_lang", "hyp_text")
 
 
 def read_predictions(path: PathLike) -> list[Prediction]:
@@ -58,7 +74,7 @@ def read_predictions(path: PathLike) -> list[Prediction]:
 def write_predictions(path: PathLike, predictions: Iterable[Prediction]) -> None:
     """Writes predictions, JSON lines, atomically."""
     with atomic_write(path) as file:
-        file.writelines(json_line(asdict(prediction)) for prediction in predictions)
+        file.writelines(json_line(prediction.to_record()) for prediction in predictions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,8 @@ class Transcript:
     text: str
     lang: str | None
     where: str = ""
+    lang_shares: Mapping[str, float] | None = None
+    """As in `Prediction`."""
 
 
 def split_language(text: str) -> tuple[str | None, str]:
@@ -104,7 +122,7 @@ def match(
 
     Example:
         >>> match([Transcript("a1", "ahoj", "ces")], [Transcript("a1", "ahoi", None)])
-        [Prediction(id='a1', lang='ces', text='ahoj', hyp_lang=None, hyp_text='ahoi')]
+        [Prediction(id='a1', lang='ces', text='ahoj', hyp_lang=None, hyp_text='ahoi', lang_shares=None)]
     """
     by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
     known = {reference.id for reference in references}
@@ -120,7 +138,8 @@ def match(
     for reference in references:
         assert reference.lang is not None
         hypothesis = by_id.get(reference.id, Transcript(reference.id, "", None))
-        predictions.append(Prediction(reference.id, reference.lang, reference.text, hypothesis.lang, hypothesis.text))
+        said = reference.id, reference.lang, reference.text
+        predictions.append(Prediction(*said, hypothesis.lang, hypothesis.text, reference.lang_shares))
     return predictions
 
 
@@ -172,7 +191,17 @@ def _parse_lines(
 
 
 def _parse_prediction(record: dict[str, Any]) -> Prediction:
-    return Prediction(**{name: _field(record, name) for name in Prediction.__slots__})
+    fields = {name: _field(record, name) for name in TEXT_FIELDS}
+    fields["lang"], shares = _split_shares(fields["lang"])
+    return Prediction(**fields, lang_shares=shares)
+
+
+def _split_shares(lang: Any) -> tuple[Any, dict[str, float] | None]:
+    """The language with the largest share, and the shares if there are several languages."""
+    if not isinstance(lang, Mapping):
+        return lang, None
+    shares = check_shares("lang", lang)
+    return largest_share(shares), shares if len(shares) > 1 else None
 
 
 def _parse_kaldi(line: str) -> Transcript:
@@ -202,8 +231,9 @@ def _transcript(transcript_id: Any, text: Any, lang: Any) -> Transcript:
     _check_text("id", transcript_id)
     _check_text("text", text)
     if lang is not None:
+        lang, shares = _split_shares(lang)
         _check_text("lang", lang)
-        return Transcript(transcript_id, text, lang)
+        return Transcript(transcript_id, text, lang, lang_shares=shares)
     lang, text = split_language(text)
     return Transcript(transcript_id, text, lang)
 

@@ -14,17 +14,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .vocabulary import Vocabulary
-
 
 @dataclass(frozen=True)
 class LoadedUtterance:
     inputs: npt.NDArray[np.float32]
     """(T,) samples, or (F, ...) features."""
     labels: list[int]
-    group: int
+    group: int | npt.NDArray[np.float32]
+    """Group number, or (G,) shares of groups."""
     index: int
     """Position in the manifest."""
+    num_language_tokens: int = 1
+    """Labels that are not characters."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,13 @@ class Batch(NamedTuple):
     num_labels: Tensor
     """(B,) int64, labels per utterance."""
     groups: Tensor
-    """(B,) int64, group number of each utterance."""
+    """(B,) int64, group number of each utterance; or (B, G) float32, shares of groups."""
     indices: Tensor
     """(B,) int64, position of each utterance in the manifest."""
+    num_characters: Tensor
+    """(B,) int64, labels per utterance, without language tokens."""
     skipped: list[str]
     """The error of each utterance that was skipped."""
-
-    @property
-    def num_characters(self) -> Tensor:
-        """(B,) int64, labels per utterance, without the language token."""
-        return (self.num_labels - Vocabulary.num_language_tokens).clamp(min=0)
 
     @property
     def num_utterances(self) -> int:
@@ -100,7 +98,8 @@ def collate(utterances: Sequence[LoadedUtterance | Skipped]) -> Batch:
         torch.tensor(lengths, dtype=torch.int64),
         torch.from_numpy(targets),
         torch.tensor(num_labels, dtype=torch.int64),
-        torch.tensor([utterance.group for utterance in read], dtype=torch.int64),
+        torch.from_numpy(np.array([utterance.group for utterance in read])) if read else torch.zeros(0).long(),
         torch.tensor([utterance.index for utterance in read], dtype=torch.int64),
+        torch.tensor([max(0, len(one.labels) - one.num_language_tokens) for one in read], dtype=torch.int64),
         [utterance.error for utterance in utterances if isinstance(utterance, Skipped)],
     )

@@ -91,8 +91,8 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
     Args:
         manifest: the utterances, with texts normalized in the same way as those of the vocabulary.
         vocabulary: encodes texts as labels; None for no labels.
-        group_numbers: (n,) group of each utterance; by default the position of its language in the vocabulary, which
-            is the same in all splits.
+        group_numbers: (n,) group of each utterance, or (n, G) shares of groups; by default the position of its
+            language in the vocabulary, which is the same in all splits.
         on_bad_audio: "fail" raises an `AudioError` if an utterance cannot be read, "skip" returns `Skipped`.
         reader: reads the inputs of an utterance; by default `AudioReader(manifest)`.
         augment: changes the inputs of an utterance in each epoch; None for no change.
@@ -110,19 +110,20 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
     ) -> None:
         if on_bad_audio not in get_args(OnBadAudio):
             raise ValueError(f'`on_bad_audio` must be "fail" or "skip"; got {on_bad_audio!r}.')
-        languages = sorted({utterance.lang for utterance in manifest})
+        languages = sorted({language for utterance in manifest for language in utterance.languages})
         if vocabulary is not None and (missing := sorted(set(languages) - set(vocabulary.languages))):
             raise ValueError(
                 f"`vocabulary` has no token for {', '.join(missing)} (it has {', '.join(vocabulary.languages)}). "
                 "Create it from the training data, and exclude other languages."
             )
         if group_numbers is None:
-            group_numbers = manifest.groups(names=vocabulary.languages if vocabulary else None).numbers
+            group_numbers = manifest.groups(names=vocabulary.languages if vocabulary else None).membership
         groups = np.asarray(group_numbers)
-        if groups.shape != (len(manifest),) or not np.issubdtype(groups.dtype, np.integer):
+        kind = np.integer if groups.ndim == 1 else np.floating
+        if groups.ndim not in (1, 2) or len(groups) != len(manifest) or not np.issubdtype(groups.dtype, kind):
             raise ValueError(
-                f"`group_numbers` must have one integer for each of {len(manifest):,} utterances, such as "
-                f"`manifest.groups().numbers`; got shape {groups.shape} of {groups.dtype}."
+                f"`group_numbers` must have one integer, or one row of shares, for each of {len(manifest):,} "
+                f"utterances, such as `manifest.groups().membership`; got shape {groups.shape} of {groups.dtype}."
             )
         self.vocabulary = vocabulary
         self.on_bad_audio = on_bad_audio
@@ -131,8 +132,10 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
         self._epoch = 0
         self._texts = TextArray(utterance.text if vocabulary is not None else "" for utterance in manifest)
         self._languages = languages
-        self._language_numbers = np.searchsorted(languages, [utterance.lang for utterance in manifest])
-        self._groups = groups.astype(np.int64)
+        spoken = [list(utterance.languages) for utterance in manifest]
+        self._language_numbers = np.searchsorted(languages, [name for names in spoken for name in names])
+        self._language_ends = np.cumsum([0, *map(len, spoken)])
+        self._groups = groups.astype(np.int64 if groups.ndim == 1 else np.float32)
         self._manifest_path = manifest.path
         self._lines = np.array(manifest.lines, dtype=np.int64)
 
@@ -155,9 +158,12 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
         if self._augment is not None:
             inputs = self._augment(inputs, self._epoch, index)
         labels: list[int] = []
+        start, stop = self._language_ends[index : index + 2]
         if self.vocabulary is not None:
-            labels = self.vocabulary.encode(self._texts[index], self._languages[self._language_numbers[index]])
-        return LoadedUtterance(inputs, labels, int(self._groups[index]), index)
+            spoken = [self._languages[number] for number in self._language_numbers[start:stop]]
+            labels = self.vocabulary.encode(self._texts[index], spoken)
+        group = int(self._groups[index]) if self._groups.ndim == 1 else self._groups[index]
+        return LoadedUtterance(inputs, labels, group, index, int(stop - start))
 
     def _where(self, index: int) -> str:
         return f"utterance {index}" if self._manifest_path is None else f"{self._manifest_path}:{self._lines[index]}"

@@ -6,14 +6,15 @@ A manifest is a file of JSON lines, one utterance per line, with the field names
 
 Required fields are `audio_filepath` (absolute, or relative to the folder of the manifest and below it, see
 `storage.paths`), `duration` (seconds), `text` and `lang`. Optional fields are `id`, `offset` (seconds into the file),
-`corpus` and `speaker`. Other fields are kept. A group's number is its position among the sorted names of all groups, so
-it does not depend on the order of the data.
+`corpus` and `speaker`. Other fields are kept. For an utterance in several languages, `lang` has the share of each, in
+order of appearance, such as {"cmn": 0.6, "eng": 0.4}. A group's number is its position among the sorted names of all
+groups, so it does not depend on the order of the data.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
@@ -25,6 +26,7 @@ from ..storage.atomic import atomic_write
 from ..storage.field_checks import shorten
 from ..storage.json_files import json_line, read_json_lines
 from ..storage.paths import PathLike, escapes_folder
+from .language_shares import check_shares, largest_share
 from .utterance import Utterance
 
 GROUP_SEPARATOR = "/"
@@ -35,7 +37,14 @@ class Groups:
     names: list[str]
     """Sorted, unless passed by the caller."""
     numbers: npt.NDArray[np.int64]
-    """(n,) position of each utterance's group in `names`."""
+    """(n,) position of each utterance's group in `names`; of several groups, of the one with the largest share."""
+    rows: npt.NDArray[np.float32] | None = None
+    """(n, G) shares of groups, if an utterance belongs to several; otherwise None."""
+
+    @property
+    def membership(self) -> npt.NDArray[np.int64] | npt.NDArray[np.float32]:
+        """`rows` if there are any, otherwise `numbers`: what objectives, samplers and datasets take as groups."""
+        return self.numbers if self.rows is None else self.rows
 
 
 class Manifest(Sequence[Utterance]):
@@ -115,17 +124,23 @@ class Manifest(Sequence[Utterance]):
             raise ValueError(f'`by` must name at least one field, such as "lang" or "lang,corpus"; got {by}.')
         if names is not None and len(set(names)) != len(names):
             raise ValueError(f"`names` must not contain duplicates; got {', '.join(names)}.")
-        groups = [self._group_name(index, by) for index in range(len(self))]
-        names = sorted(set(groups)) if names is None else list(names)
+        groups = [self._group_shares(index, by) for index in range(len(self))]
+        names = sorted({name for shares in groups for name in shares}) if names is None else list(names)
         numbers = {name: number for number, name in enumerate(names)}
-        for index, name in enumerate(groups):
-            if name not in numbers:
-                raise ValueError(f"{self.where(index)}: group {name!r} is not in `names` ({', '.join(names)}).")
-        return Groups(names, np.array([numbers[name] for name in groups], dtype=np.int64))
+        for index, shares in enumerate(groups):
+            if unknown := [name for name in shares if name not in numbers]:
+                raise ValueError(f"{self.where(index)}: group {unknown[0]!r} is not in `names` ({', '.join(names)}).")
+        largest = np.array([numbers[largest_share(shares)] for shares in groups], dtype=np.int64)
+        if all(len(shares) == 1 for shares in groups):
+            return Groups(names, largest)
+        rows = np.zeros((len(groups), len(names)), dtype=np.float32)
+        for row, shares in zip(rows, groups, strict=True):
+            row[[numbers[name] for name in shares]] = np.array(list(shares.values())) / sum(shares.values())
+        return Groups(names, largest, rows)
 
-    def _group_name(self, index: int, by: list[str]) -> str:
+    def _group_shares(self, index: int, by: list[str]) -> dict[str, float]:
         try:
-            return group_name(self._utterances[index], by)
+            return group_shares(self._utterances[index], by)
         except ValueError as error:
             raise ValueError(f"{self.where(index)}: {error}") from error
 
@@ -134,15 +149,32 @@ class Manifest(Sequence[Utterance]):
         return f"utterance {index}" if self.path is None else f"{self.path}:{self.lines[index]}"
 
 
-def group_name(utterance: Utterance, by: Sequence[str]) -> str:
-    """The group of an utterance, such as "ces/cv" by language and corpus."""
-    values = [utterance.value(name) for name in by]
-    for name, value in zip(by, values, strict=True):
-        if not isinstance(value, str) or not value:
-            raise ValueError(f"cannot group by `{name}`: it must be text; got {shorten(value)}.")
-        if len(by) > 1 and GROUP_SEPARATOR in value:
-            raise ValueError(f"cannot group by `{name}`: it must not contain {GROUP_SEPARATOR!r}; got {value!r}.")
-    return GROUP_SEPARATOR.join(values)
+def group_shares(utterance: Utterance, by: Sequence[str]) -> dict[str, float]:
+    """The groups of an utterance and their shares, such as {"ces/cv": 1.0} by language and corpus.
+
+    An utterance belongs to several groups if a field has shares, such as `lang` in code-switching.
+    """
+    groups = {"": 1.0}
+    for name in by:
+        parts = _field_shares(utterance, name)
+        for value in parts:
+            if len(by) > 1 and GROUP_SEPARATOR in value:
+                raise ValueError(f"cannot group by `{name}`: it must not contain {GROUP_SEPARATOR!r}; got {value!r}.")
+        groups = {
+            f"{group}{GROUP_SEPARATOR}{value}" if group else value: share * part
+            for group, share in groups.items()
+            for value, part in parts.items()
+        }
+    return groups
+
+
+def _field_shares(utterance: Utterance, name: str) -> Mapping[str, float]:
+    value = utterance.languages if name == "lang" else utterance.value(name)
+    if isinstance(value, Mapping) and value:
+        return value if name == "lang" else check_shares(name, value)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"cannot group by `{name}`: it must be text; got {shorten(value)}.")
+    return {value: 1.0}
 
 
 def manifest_line(utterance: Utterance, folder: Path) -> str:

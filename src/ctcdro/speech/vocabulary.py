@@ -1,7 +1,8 @@
 """`Vocabulary`: text -> labels, and greedy CTC output -> language and text.
 
 An utterance is labeled as in the paper: one token for its language, such as `[ces]`, then its characters, in one CTC
-sequence. Label 0 is the blank; the others are sorted, so the same texts always give the same vocabulary.
+sequence. An utterance in several languages has one token for each, in order of appearance. Label 0 is the blank; the
+others are sorted, so the same texts always give the same vocabulary.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from ..runtime.extras import extra
 from ..storage.atomic import atomic_write
@@ -56,9 +57,6 @@ class Vocabulary:
         ('ces', 'den')
     """
 
-    num_language_tokens: ClassVar[int] = 1
-    """Labels per utterance that are not characters."""
-
     def __init__(
         self,
         languages: Iterable[str],
@@ -84,11 +82,12 @@ class Vocabulary:
         """Sorted characters of each language without the space, as one text per language."""
 
     @classmethod
-    def of(cls, texts: Iterable[str], languages: Iterable[str]) -> Vocabulary:
-        """The vocabulary of training data."""
+    def of(cls, texts: Iterable[str], languages: Iterable[str | Iterable[str]]) -> Vocabulary:
+        """The vocabulary of training data: texts, and the language or languages of each."""
         found: dict[str, set[str]] = {}
-        for text, language in zip(texts, languages, strict=True):
-            found.setdefault(language, set()).update(text)
+        for text, spoken in zip(texts, languages, strict=True):
+            for language in [spoken] if isinstance(spoken, str) else spoken:
+                found.setdefault(language, set()).update(text)
         return cls(found, set().union(*found.values()), found)
 
     def __len__(self) -> int:
@@ -109,13 +108,18 @@ class Vocabulary:
             by_language = {language: mine.get(language, "") + theirs.get(language, "") for language in languages}
         return Vocabulary(languages, [*self.characters, *other.characters], by_language)
 
-    def encode(self, text: str, language: str) -> list[int]:
-        """The labels of an utterance: its language, then its characters. All unknown characters share one label."""
-        if language not in self.languages:
-            raise ValueError(f"`language` must be one of {', '.join(self.languages)}; got {language!r}.")
+    def encode(self, text: str, language: str | Iterable[str]) -> list[int]:
+        """The labels of an utterance: its language or languages, then its characters.
+
+        All unknown characters share one label.
+        """
+        languages = [language] if isinstance(language, str) else list(language)
+        if unknown_languages := [name for name in languages if name not in self.languages]:
+            raise ValueError(f"`language` must be one of {', '.join(self.languages)}; got {unknown_languages[0]!r}.")
         unknown = self._label_of[UNKNOWN]
         characters = (WORD_SPACE if character == " " else character for character in text)
-        return [self._label_of[f"[{language}]"], *(self._label_of.get(character, unknown) for character in characters)]
+        tokens = [self._label_of[f"[{name}]"] for name in languages]
+        return tokens + [self._label_of.get(character, unknown) for character in characters]
 
     def decode(self, labels: Iterable[int]) -> tuple[str | None, str]:
         """The language and text of labels; the language is that of the first language token, or None."""

@@ -28,11 +28,13 @@ class DevHalves:
     """Positions in the development manifest."""
     for_selection: list[int]
     groups: list[str]
-    """The group of every utterance of the development set."""
+    """The group of every utterance of the development set; of several, the one with the largest share."""
 
     def error_rates(self, predictions: Sequence[Prediction]) -> dict[str, float]:
         """The CER of each group in the half that sets the weights, from predictions for the whole set."""
-        scored = score(replace(predictions[index], lang=self.groups[index]) for index in self.for_weights)
+        scored = score(
+            replace(predictions[index], lang=self.groups[index], lang_shares=None) for index in self.for_weights
+        )
         return {group: rate for group, rate in scored.rates("cer").items() if rate is not None}
 
 

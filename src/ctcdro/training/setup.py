@@ -64,7 +64,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         speech_dataset, recognizer, cache, vocabulary=vocabulary, on_bad_audio=config.data.on_bad_audio
     )
     augment = _augmentation(config, recognizer)
-    train_dataset = make_dataset(train_data, group_numbers=groups.numbers, augment=augment)
+    train_dataset = make_dataset(train_data, group_numbers=groups.membership, augment=augment)
     sampler = _build_sampler(config, train_data, groups, objective)
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):

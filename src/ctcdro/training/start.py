@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def build_recognizer(config: Config, train_data: Manifest) -> tuple[Recognizer, Vocabulary, Copied | None]:
     """The recognizer of a run and its labels; and what it has from another model, if it starts from one."""
     vocabulary = Vocabulary.of(
-        (utterance.text for utterance in train_data), (utterance.lang for utterance in train_data)
+        (utterance.text for utterance in train_data), (utterance.languages for utterance in train_data)
     )
     # The other keys of the section are keyword arguments of `build`.
     settings = config.model.model_dump(exclude={"encoder", "init_from", "init_head", "feature_cache_dir"})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
+from ..objectives.memberships import sum_by_group
 from ..runtime.ranks import gather
 from ..storage.json_files import append_line
 
@@ -40,7 +41,7 @@ class StepTotals:
             for values in (self._run.durations[batch.indices], batch.num_characters)
         )
         figures = torch.stack([kept.float(), losses.where(kept, 0.0), seconds, characters.where(kept, 0.0)])
-        self._totals.index_add_(1, batch.groups, figures)
+        self._totals += sum_by_group(figures, batch.groups, self._totals.shape[1])
 
     def over_all_processes(self) -> tuple[dict[str, Any], list[float]]:
         """Figures for the log, and (G,) seconds of audio. All processes must call it."""
@@ -51,6 +52,8 @@ class StepTotals:
 
         def of_present(values: list[float], digits: int | None = None) -> dict[str, float]:
             present = zip(names, values, seconds, strict=True)
+            if self._run.groups.rows is not None:
+                digits = 3  # shares of utterances
             return {name: round(value, digits) for name, value, duration in present if duration}
 
         by_group = zip(names, losses, num_utterances, strict=True)
