@@ -9,6 +9,7 @@ A step of a sharded model exchanges data in every forward pass, so all processes
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -89,6 +90,20 @@ def whole_state(recognizer: nn.Module, is_kept: bool) -> dict[str, Tensor]:
         if is_kept:
             state[name] = whole.cpu()
     return state
+
+
+def load_whole_state(recognizer: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Loads the state of a whole model, of which this process keeps its part."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    parts = {}
+    for name, own in recognizer.state_dict().items():
+        whole = state[name]
+        if isinstance(own, DTensor):
+            # Without a source, no process sends its tensor: all have the same.
+            whole = distribute_tensor(whole.to(own.device), own.device_mesh, own.placements, src_data_rank=None)
+        parts[name] = whole
+    recognizer.load_state_dict(parts)
 
 
 def local_part(tensor: Tensor) -> Tensor:
