@@ -11,6 +11,7 @@ processes can load the parts. As in other checkpoints, no pickle is written or r
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -67,8 +68,7 @@ def load_shards(folder: Path, templates: Mapping[str, Tensor]) -> Checkpoint | N
     """
     for path in checkpoint_folders(folder):
         try:
-            if not _is_intact(path):
-                raise ValueError("the checksums do not match")
+            _check_digests(path)
             return Checkpoint(int(path.name), _load(path, templates), read_json(path / VALUES))
         except (FileNotFoundError, ValueError) as error:
             warn_of_damage(path, error)
@@ -93,24 +93,35 @@ def _empty(entry: Any, template: Tensor | None) -> Tensor:
     return torch.zeros_like(template, dtype=entry.properties.dtype, requires_grad=False)
 
 
-def _is_intact(path: Path) -> bool:
-    """Whether all files are there with their digests. Processes share the work, and all get the same answer."""
-    names = sorted(one.name for one in path.iterdir() if is_shard(one.name))
-    found = "".join([*_digest_lines(path, names), digest_line(path / VALUES)])
-    return all(gather([(path / DIGESTS).read_text(encoding="utf-8") == found]))
+def _check_digests(path: Path) -> None:
+    """Checks that all files are there with their digests. Processes share the work, and all come to the same result."""
+    found = _digest_lines(path, sorted(one.name for one in path.iterdir() if is_shard(one.name)))
+    found.append(digest_line(path / VALUES))
+    expected = (path / DIGESTS).read_text(encoding="utf-8").splitlines(keepends=True)
+    differing = sorted({_file_name(line) for line in set(found) ^ set(expected)})
+    problems = gather([f"{', '.join(differing)}: the checksum does not match"] if differing else [])
+    if problems:
+        raise ValueError(problems[0])
+
+
+def _file_name(line: str) -> str:
+    """The name in a line such as "0f3c…  values.json"."""
+    return line[66:].strip()
 
 
 def _digest_lines(folder: Path, names: list[str]) -> list[str]:
     """The lines of all files, of which each process reads some."""
     rank, world_size = rank_and_world_size()
-    return sorted(gather([digest_line(folder / name) for name in names[rank::world_size]]), key=lambda line: line[64:])
+    return sorted(gather([digest_line(folder / name) for name in names[rank::world_size]]), key=_file_name)
 
 
 @contextmanager
 def _readable_errors(what: str) -> Iterator[None]:
     """Converts errors of one or more processes, which torch reports to all, into one."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "torch.distributed is disabled")  # so it is: there is one process
+            yield
     except CheckpointException as failed:
         first = next(iter(failed.failures.values()))[0]
         raise (OSError if isinstance(first, OSError) else ValueError)(f"{what}: {first}") from failed
