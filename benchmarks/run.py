@@ -41,6 +41,7 @@ OTHERS = (
     "real_size",
     "sampler_peers",
     "scale",
+    "sharding",
     "transcription_speed",
 )
 

@@ -4,8 +4,8 @@
     000000480/values.json              counters, positions, settings of the optimizer
     000000480/sha256sums               digests of both, in the format of `sha256sum -c`
 
-Sharded training has several files of tensors instead; see `checkpoint_shards`. No pickle is written or read. A folder is
-renamed into place once all its files are on disk. The digests detect later damage; the run then resumes from the
+Sharded training has several files of tensors instead; see `checkpoint_shards`. No pickle is written or read. A folder
+is renamed into place once all its files are on disk. The digests detect later damage; the run then resumes from the
 previous checkpoint. Old checkpoints are removed, unless they contain other files.
 """
 

@@ -9,6 +9,7 @@ A step of a sharded model exchanges data in every forward pass, so all processes
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,8 @@ def shard_model(recognizer: Recognizer, accelerator: Accelerator) -> nn.Module:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
+        # The logits may be a view, which only an operation in place would make unsafe. There is none.
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
         mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
         for layer in largest_stack(recognizer.encoder):
             fully_shard(layer, mesh=mesh)
