@@ -129,8 +129,8 @@ def _stream_state(run: Run, streams: list[dict[str, Any]]) -> dict[str, Any]:
         )
     if run.accelerator.is_main_process:
         logger.warning(
-            "The number of processes changed (%d → %d). Weights, optimizer and group weights are restored exactly; the "
-            "order of batches and random numbers such as dropout are not those of an uninterrupted run.",
+            "The number of processes changed (%d → %d). Weights, optimizer and group weights are restored exactly, and "
+            "batches continue at the same position. Random numbers such as dropout are not those of one run.",
             len(streams),
             num_processes,
         )
