@@ -42,6 +42,7 @@ OTHERS = (
     "real_size",
     "sampler_peers",
     "scale",
+    "sharding",
     "subgroup_search",
     "transcription_speed",
 )

@@ -44,6 +44,7 @@ CASES = {
     "frozen, empty feature cache": Case("frozen", cache="empty"),
     "frozen, filled feature cache": Case("frozen", cache="filled"),
     "two processes, all options": Case("linear head", num_processes=2, overrides=ALL_OPTIONS),
+    "two processes, sharded": Case("LoRA", num_processes=2, overrides=("training.sharding=full", *SKIPPING)),
     "two processes, unreadable audio": Case("fine-tuning", num_processes=2, overrides=SKIPPING),
 }
 

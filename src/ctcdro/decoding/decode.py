@@ -43,6 +43,7 @@ def decode(
     manifest: Manifest,
     *,
     forward: Callable[..., Any] | None = None,
+    idle: Callable[[], None] | None = None,
     dataset: SpeechDataset | None = None,
     beam: Search | None = None,
     batch_duration: float = 50.0,
@@ -53,6 +54,8 @@ def decode(
 
     Args:
         forward: the model, wrapped for devices, precision or cached features; by default the model itself.
+        idle: called in place of `forward` when this rank has no utterances but others may. A sharded model needs it,
+            because all ranks must call it equally often.
         dataset: the inputs, in the order of the manifest; by default the audio of the manifest.
         beam: beam search; by default greedy decoding.
         batch_duration: seconds of padded audio per batch.
@@ -61,7 +64,7 @@ def decode(
         dataset = SpeechDataset(manifest, vocabulary)
     results: list[tuple[int, float, LanguageAndText]] = []
     skipped: list[str] = []
-    for batch, output in recognize(model, manifest, dataset, forward, batch_duration, num_workers, track):
+    for batch, output in recognize(model, manifest, dataset, forward, batch_duration, num_workers, track, idle):
         skipped += batch.skipped
         if output is not None:
             losses = model.losses(output, batch.targets, batch.num_labels).tolist()
@@ -91,13 +94,15 @@ def recognize(
     batch_duration: float = 50.0,
     num_workers: int = 0,
     track: Track = untracked,
+    idle: Callable[[], None] | None = None,
 ) -> Iterator[tuple[Batch, RecognizerOutput | None]]:
     """Batches of the utterances of this rank, longest first, on the device of the model, and the model's output.
 
     The output is None if no utterance of the batch could be read. The model is in evaluation mode until the last batch.
     """
     rank, world_size = rank_and_world_size()
-    batches = group_by_length(manifest.durations, batch_duration)[rank::world_size]
+    all_batches = group_by_length(manifest.durations, batch_duration)
+    batches = all_batches[rank::world_size]
     device = next(model.parameters()).device
     run = model if forward is None else forward  # a compiled model has no truth value
     was_training = model.training
@@ -106,7 +111,11 @@ def recognize(
         on_device = batch.to(device)
         with torch.inference_mode():
             output = run(on_device.inputs, batch.lengths) if batch.num_utterances else None
+        if output is None and idle is not None:
+            idle()
         yield on_device, output
+    if idle is not None and len(batches) < len(all_batches[::world_size]):
+        idle()
     model.train(was_training)
 
 

@@ -141,13 +141,17 @@ class Recognizer(nn.Module):
             self.encoder.eval()
         return self
 
-    def save(self, folder: PathLike, vocabulary: Vocabulary) -> None:
-        """Writes a folder for `load` atomically. It may replace an earlier recognizer, but no other folder."""
+    def save(self, folder: PathLike, vocabulary: Vocabulary, weights: Mapping[str, Tensor] | None = None) -> None:
+        """Writes a folder for `load` atomically. It may replace an earlier recognizer, but no other folder.
+
+        Args:
+            weights: the state of a recognizer whose parameters are sharded, gathered; by default `state_dict()`.
+        """
         check_vocabulary(self, vocabulary)
         config = {"settings": asdict(self.settings), "encoder": self.encoder.options}
         if vocabulary.characters_by_language is not None:
             config[CHARACTERS] = vocabulary.characters_by_language
-        write_model_folder(folder, config, self.state_dict(), vocabulary)
+        write_model_folder(folder, config, self.state_dict() if weights is None else weights, vocabulary)
 
     def _hidden_layers(self, audio: Tensor, num_samples: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         self._check_audio(audio, num_samples)

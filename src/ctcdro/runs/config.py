@@ -150,6 +150,9 @@ class TrainingConfig(Section):
     """Precision of matrix products: `fp32`, or `bf16` on a GPU or CPU that supports bfloat16."""
     compile: bool = False
     """Compile the model with `torch.compile`."""
+    sharding: Literal["none", "full"] = "none"
+    """How several processes hold the model. `none`: each holds a copy (DDP). `full`: each holds a part of the weights,
+    gradients and optimizer state (FSDP), for models that do not fit one device."""
     trackers: tuple[Literal["tensorboard", "wandb", "mlflow", "comet_ml", "aim", "clearml", "dvclive"], ...] = (
         "tensorboard",
     )
@@ -211,6 +214,14 @@ class Config(Section):
                 f"{', '.join(self.data.group_by)}"
             )
         yield from self._encoder_problems()
+        if self.training.sharding == "full":
+            if self.training.compile:
+                yield "training.compile: does not work with `training.sharding: full`; remove one of them"
+            if self.model.feature_cache_dir is not None:
+                yield (
+                    "model.feature_cache_dir: does not work with `training.sharding: full`; remove one of them (with "
+                    "cached features, only the head is trained)"
+                )
         for key in AUGMENTATION_KEYS:
             if self.model.feature_cache_dir is not None and getattr(self.data, key):
                 yield f"data.{key}: cached features cannot be augmented; remove it, or `model.feature_cache_dir`"

@@ -4,8 +4,9 @@
     000000480/values.json              counters, positions, settings of the optimizer
     000000480/sha256sums               digests of both, in the format of `sha256sum -c`
 
-No pickle is written or read. A folder is renamed into place once all its files are on disk. The digests detect later
-damage; the run then resumes from the previous checkpoint. Old checkpoints are removed, unless they contain other files.
+Sharded training has several files of tensors instead; see `checkpoint_shards`. No pickle is written or read. A folder
+is renamed into place once all its files are on disk. The digests detect later damage; the run then resumes from the
+previous checkpoint. Old checkpoints are removed, unless they contain other files.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from ..storage.tensors import load_tensors, save_tensors
 logger = logging.getLogger(__name__)
 
 TENSORS, VALUES, DIGESTS = "tensors.safetensors", "values.json", "sha256sums"
+SHARD = re.compile(r"shard-[0-9]{5,}-model-[0-9]{5,}-of-[0-9]{5,}\.safetensors")
 
 
 class Checkpoint(NamedTuple):
@@ -40,20 +42,27 @@ class Checkpoint(NamedTuple):
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
     """Writes a checkpoint, then removes all but the newest `keep`. After an error, the existing ones stay."""
-    refuse_link(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for leftover in _folders(folder, r"\.[0-9]{9,}"):  # from a run that was killed
-        _remove(leftover)
-    unfinished = folder / f".{checkpoint.step:09d}"
-    unfinished.mkdir()
-    try:
+    with atomic_checkpoint(folder, checkpoint.step, keep) as unfinished:
         save_tensors(checkpoint.tensors, unfinished / TENSORS)
         (unfinished / VALUES).write_text(json.dumps(checkpoint.values), encoding="utf-8")
         (unfinished / DIGESTS).write_text(_digests(unfinished), encoding="utf-8")
-        for path in (unfinished / TENSORS, unfinished / VALUES, unfinished / DIGESTS, unfinished):
+
+
+@contextmanager
+def atomic_checkpoint(folder: Path, step: int, keep: int) -> Iterator[Path]:
+    """Creates a folder to write a checkpoint to, which gets its name when the block ends."""
+    refuse_link(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for leftover in checkpoint_folders(folder, r"\.[0-9]{9,}"):  # from a run that was killed
+        _remove(leftover)
+    unfinished = unfinished_folder(folder, step)
+    unfinished.mkdir()
+    try:
+        yield unfinished
+        for path in (*unfinished.iterdir(), unfinished):
             flush_to_disk(path)
         final = folder / unfinished.name[1:]
-        if final in _folders(folder):  # it is damaged; otherwise it would not be written again
+        if final in checkpoint_folders(folder):  # it is damaged; otherwise it would not be written again
             _remove(final)
         os.replace(unfinished, final)
         flush_to_disk(folder)
@@ -62,29 +71,37 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None
             _remove(unfinished)
         raise
     # Checkpoints of later steps are damaged; otherwise this one would not be written again.
-    kept = [path for path in _folders(folder) if int(path.name) <= checkpoint.step][:keep]
-    for path in set(_folders(folder)) - set(kept):
+    kept = [path for path in checkpoint_folders(folder) if int(path.name) <= step][:keep]
+    for path in set(checkpoint_folders(folder)) - set(kept):
         _remove(path)
+
+
+def unfinished_folder(folder: Path, step: int) -> Path:
+    return folder / f".{step:09d}"
 
 
 def has_checkpoints(folder: Path) -> bool:
     """Whether there is a checkpoint, valid or damaged."""
-    return bool(_folders(folder))
+    return bool(checkpoint_folders(folder))
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
     """The newest intact checkpoint, if there is one. Damaged ones are skipped with a warning."""
-    for path in _folders(folder):
+    for path in checkpoint_folders(folder):
         try:
             if (path / DIGESTS).read_text(encoding="utf-8") != _digests(path):
                 raise ValueError("the checksums do not match")
             return Checkpoint(int(path.name), load_tensors(path / TENSORS), read_json(path / VALUES))
         except (FileNotFoundError, ValueError) as error:
-            logger.warning("Checkpoint %s is damaged (%s). Falling back to the previous one.", path, error)
+            warn_of_damage(path, error)
     return None
 
 
-def _folders(folder: Path, names: str = "[0-9]{9,}") -> list[Path]:
+def warn_of_damage(path: Path, error: Exception) -> None:
+    logger.warning("Checkpoint %s is damaged (%s). Falling back to the previous one.", path, error)
+
+
+def checkpoint_folders(folder: Path, names: str = "[0-9]{9,}") -> list[Path]:
     """Checkpoints, newest first."""
     refuse_link(folder)
     found = [path for path in folder.glob("*") if re.fullmatch(names, path.name) and _is_ours(path)]
@@ -95,14 +112,19 @@ def _is_ours(path: Path) -> bool:
     """Whether a folder is a checkpoint: it contains only files of checkpoints, or all of them."""
     if path.is_symlink() or not path.is_dir():
         return False
-    names = {one.name for one in path.iterdir() if not _is_partial(one)}
+    names = {TENSORS if is_shard(one.name) else one.name for one in path.iterdir() if not _is_partial(one)}
     return names <= {TENSORS, VALUES, DIGESTS} or names >= {TENSORS, VALUES, DIGESTS}
+
+
+def is_shard(name: str) -> bool:
+    """Whether a name is that of a file of `checkpoint_shards`."""
+    return SHARD.fullmatch(name) is not None
 
 
 def _remove(path: Path) -> None:
     """Removes the files of a checkpoint, and its folder if that is then empty."""
     for one in list(path.iterdir()):
-        if one.name in (TENSORS, VALUES, DIGESTS) or _is_partial(one):
+        if one.name in (TENSORS, VALUES, DIGESTS) or is_shard(one.name) or _is_partial(one):
             one.unlink()
     with suppress(OSError):
         path.rmdir()
@@ -114,11 +136,12 @@ def _is_partial(path: Path) -> bool:
 
 
 def _digests(folder: Path) -> str:
-    lines = []
-    for name in (TENSORS, VALUES):
-        with open(folder / name, "rb") as file:
-            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
-    return "".join(lines)
+    return "".join(digest_line(folder / name) for name in (TENSORS, VALUES))
+
+
+def digest_line(path: Path) -> str:
+    with open(path, "rb") as file:
+        return f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n"
 
 
 def optimizer_tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ generators.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from dataclasses import asdict
@@ -24,35 +25,45 @@ from .run import Progress, Run
 if TYPE_CHECKING:
     from ..models.recognizer import Recognizer
 
+logger = logging.getLogger(__name__)
+
 
 def save(run: Run) -> None:
     """Writes a checkpoint; all processes must call it."""
     # Positions differ between processes if they skip batches of unreadable audio.
     streams = gather([run.stream.state_dict()])
-    if run.accelerator.is_main_process:
-        optimizer = run.optimizer.state_dict()
-        frozen = frozen_parameters(run.recognizer)
-        tensors = {
-            **{f"model/{name}": tensor for name, tensor in run.recognizer.state_dict().items() if name not in frozen},
-            **{f"objective/{name}": tensor for name, tensor in run.objective.state_dict().items()},
-            **{f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(optimizer).items()},
-            **{f"weight_average/{name}": tensor for name, tensor in run.weight_average.state_dict().items()},
-        }
-        values = {
-            "optimizer": optimizer["param_groups"],
-            "schedule": run.schedule.state_dict(),
-            "streams": streams,
-            "progress": asdict(run.progress),
-            "input_digests": run.input_digests,
-        }
-        checkpoint = Checkpoint(run.progress.step, tensors, values)
-        save_checkpoint(run.folder.checkpoints, checkpoint, keep=run.config.training.keep_checkpoints)
+    folder, keep = run.folder.checkpoints, run.config.training.keep_checkpoints
+    if run.is_sharded:
+        from .checkpoint_shards import save_shards
+
+        save_shards(folder, _contents(run, streams), keep)
+    elif run.accelerator.is_main_process:
+        save_checkpoint(folder, _contents(run, streams), keep)
     run.accelerator.wait_for_everyone()
+
+
+def _contents(run: Run, streams: list[dict[str, Any]]) -> Checkpoint:
+    optimizer = run.optimizer.state_dict()
+    frozen = frozen_parameters(run.recognizer)
+    tensors = {
+        **{f"model/{name}": tensor for name, tensor in run.recognizer.state_dict().items() if name not in frozen},
+        **{f"objective/{name}": tensor for name, tensor in run.objective.state_dict().items()},
+        **{f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(optimizer).items()},
+        **{f"weight_average/{name}": tensor for name, tensor in run.weight_average.state_dict().items()},
+    }
+    values = {
+        "optimizer": optimizer["param_groups"],
+        "schedule": run.schedule.state_dict(),
+        "streams": streams,
+        "progress": asdict(run.progress),
+        "input_digests": run.input_digests,
+    }
+    return Checkpoint(run.progress.step, tensors, values)
 
 
 def resume(run: Run) -> None:
     """Restores the newest intact checkpoint, if there is one."""
-    checkpoint = load_checkpoint(run.folder.checkpoints)
+    checkpoint = _load(run)
     if run.accelerator.is_main_process:
         for path in (run.folder.log, run.folder.group_weights):
             forget_after(path, checkpoint.step if checkpoint else 0)
@@ -68,6 +79,27 @@ def resume(run: Run) -> None:
         ) from error
 
 
+def _load(run: Run) -> Checkpoint | None:
+    if not run.is_sharded:
+        return load_checkpoint(run.folder.checkpoints)
+    from .checkpoint_shards import load_shards
+
+    parameters = [parameter for group in run.optimizer.param_groups for parameter in group["params"]]
+    return load_shards(
+        run.folder.checkpoints,
+        {
+            f"{part}/{name}": tensor
+            for part in ("model", "weight_average")
+            for name, tensor in run.recognizer.state_dict().items()
+        }
+        | {
+            f"optimizer/{number}/{name}": parameter
+            for name in ("exp_avg", "exp_avg_sq")
+            for number, parameter in enumerate(parameters)
+        },
+    )
+
+
 def _restore(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
     changed = [name for name, digest in run.input_digests.items() if values["input_digests"].get(name) != digest]
     if changed:
@@ -75,19 +107,34 @@ def _restore(run: Run, tensors: dict[str, Tensor], values: dict[str, Any]) -> No
             f"Cannot resume {run.folder.path}: {', '.join(changed)} changed since the run started. Restore the "
             "original, or choose another --out."
         )
-    num_processes, streams = run.accelerator.num_processes, values["streams"]
-    if len(streams) != num_processes:
-        raise ValueError(
-            f"Cannot resume {run.folder.path}: the number of processes changed ({len(streams)} → {num_processes}). "
-            "Use the same number, or choose another --out."
-        )
+    stream = _stream_state(run, values["streams"])
     run.recognizer.load_state_dict(frozen_parameters(run.recognizer) | _with_prefix("model/", tensors))
     run.objective.load_state_dict(_with_prefix("objective/", tensors))
     run.optimizer.load_state_dict(optimizer_state(_with_prefix("optimizer/", tensors), values["optimizer"]))
     run.schedule.load_state_dict(values["schedule"])
-    run.stream.load_state_dict(streams[run.accelerator.process_index])
+    run.stream.load_state_dict(stream)
     run.weight_average.load_state_dict(_with_prefix("weight_average/", tensors))
     run.progress = Progress(**values["progress"])
+
+
+def _stream_state(run: Run, streams: list[dict[str, Any]]) -> dict[str, Any]:
+    """The position of this process in the data. If the number of processes changed, all continue at the earliest."""
+    num_processes = run.accelerator.num_processes
+    if len(streams) == num_processes:
+        return streams[run.accelerator.process_index]
+    if not run.is_sharded:
+        raise ValueError(
+            f"Cannot resume {run.folder.path}: the number of processes changed ({len(streams)} → {num_processes}). "
+            "Use the same number, or choose another --out."
+        )
+    if run.accelerator.is_main_process:
+        logger.warning(
+            "The number of processes changed (%d → %d). Weights, optimizer and group weights are restored exactly, and "
+            "batches continue at the same position. Random numbers such as dropout are not those of one run.",
+            len(streams),
+            num_processes,
+        )
+    return min(streams, key=lambda state: (state["epoch"], state["position"]))
 
 
 def publish_best_model(run: Run) -> None:

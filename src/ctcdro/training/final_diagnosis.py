@@ -20,6 +20,7 @@ from ..scoring.verdicts import TrainingUtterance, find_suspicious, judge, traini
 from ..storage.atomic import atomic_write
 from ..storage.json_files import json_line, read_log, write_json
 from ..storage.tensors import load_tensors
+from .sharding import load_whole_state
 from .start import complete_before_after
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def diagnose(run: Run) -> None:
     """
     if math.isinf(run.progress.best):  # there is no model
         return
-    run.recognizer.load_state_dict(load_tensors(run.folder.best / WEIGHTS))
+    load_whole_state(run.recognizer, load_tensors(run.folder.best / WEIGHTS))
     by_language = _decode_sample(run)
     if not run.accelerator.is_main_process:
         return

@@ -21,6 +21,8 @@ def clip_gradient(run: Run, seconds: Sequence[float]) -> float:
     limit = run.config.optimizer.max_grad_norm
     parameters = list(run.wrapped_model.parameters())
     total = torch.nn.utils.get_total_norm(parameter.grad for parameter in parameters if parameter.grad is not None)
+    if hasattr(total, "full_tensor"):  # of a sharded model, over all processes
+        total = total.full_tensor()
     norm = float(total)
     if not math.isfinite(norm):
         raise FloatingPointError(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..decoding.decode import DecodingResult, decode
 from ..runs.folder import RunFolder
+from .sharding import ShardedForward
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -74,6 +75,10 @@ class Run:
     weight_average: WeightAverage
     progress: Progress = field(default_factory=Progress)
 
+    @property
+    def is_sharded(self) -> bool:
+        return self.config.training.sharding == "full"
+
     def losses(self, batch: Batch) -> Tensor:
         """(B,) losses of a batch, normalized as configured, without synchronizing with the device."""
         output = self.wrapped_model(batch.inputs, batch.lengths)
@@ -82,12 +87,14 @@ class Run:
 
     def decode(self, manifest: Manifest, dataset: SpeechDataset) -> DecodingResult:
         """Decodes a manifest in evaluation mode; all processes must call it."""
+        sharded = ShardedForward(self.wrapped_model, self.recognizer) if self.is_sharded else None
         return decode(
             self.recognizer,
             self.vocabulary,
             manifest,
             dataset=dataset,
-            forward=self.wrapped_model,
+            forward=sharded or self.wrapped_model,
+            idle=sharded.idle if sharded else None,
             batch_duration=self.config.sampling.batch_duration,
             num_workers=self.config.data.num_workers,
         )

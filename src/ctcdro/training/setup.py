@@ -40,6 +40,7 @@ with extra("train", "Training"):
     from .guard import read_guard
     from .optimizer import build_optimizer, build_schedule, num_steps
     from .run import Run
+    from .sharding import check_launcher, shard_model
     from .start import build_recognizer
     from .training_sample import sample_training_data
     from .weight_average import WeightAverage
@@ -55,7 +56,8 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
     groups = train_data.groups(config.data.group_by)
     guard = read_guard(config, groups.names)
     recognizer, vocabulary, copied = build_recognizer(config, train_data)
-    recognizer.to(accelerator.device)
+    if config.training.sharding == "none":  # otherwise it is moved part by part: the whole may not fit
+        recognizer.to(accelerator.device)
     objective = METHODS[config.objective.name].create(
         len(groups.names), config.objective.settings, group_names=groups.names
     )
@@ -66,6 +68,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
     augment = _augmentation(config, recognizer)
     train_dataset = make_dataset(train_data, group_numbers=groups.membership, augment=augment)
     sampler = _build_sampler(config, train_data, groups, objective)
+    input_digests = _input_digests(config, [*paths, *([guard.log] if guard else [])], recognizer)
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
         vocabulary.save(folder.vocabulary)
@@ -84,7 +87,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         vocabulary=vocabulary,
         groups=groups,
         durations=torch.from_numpy(train_data.durations),
-        input_digests=_input_digests(config, [*paths, *([guard.log] if guard else [])], recognizer),
+        input_digests=input_digests,
         recognizer=recognizer,
         wrapped_model=wrapped_model,
         objective=objective.to(accelerator.device),
@@ -96,6 +99,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
 
 
 def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) -> Accelerator:
+    check_launcher(config)
     # accelerate keeps the precision and device of the first run in a process, and rejects others later.
     AcceleratorState._reset_state(reset_partial_state=not is_distributed())
     if device.index is not None:
@@ -185,6 +189,8 @@ def _wrap(
     config: Config, recognizer: Recognizer, accelerator: Accelerator
 ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
     """The model and its optimizer, wrapped for devices, precision and processes."""
+    if config.training.sharding == "full":
+        return shard_model(recognizer, accelerator), accelerator.prepare(build_optimizer(config, recognizer))
     module: torch.nn.Module = FeatureRecognizer(recognizer) if config.model.feature_cache_dir else recognizer
     compiled = torch.compile(module) if config.training.compile else module
     wrapped_model, optimizer = accelerator.prepare(compiled, build_optimizer(config, recognizer))

@@ -10,6 +10,7 @@ import numpy as np
 from ..decoding.decode import DecodingResult
 from ..scoring.scores import Scores, score
 from ..storage.json_files import append_line
+from .sharding import whole_state
 from .step_log import StepCallback, track_figures
 
 if TYPE_CHECKING:
@@ -26,13 +27,20 @@ def validate(run: Run, callback: StepCallback) -> None:
     progress.validations_since_best = 0 if is_best else progress.validations_since_best + 1
     if is_best:
         progress.best = value
+        _keep_model(run)
     if run.accelerator.is_main_process:
-        if is_best:
-            run.recognizer.save(run.folder.best, run.vocabulary)
         record |= {"is_best": is_best}
         append_line(run.folder.log, record)
         track_figures(run, record, {key: record[key] for key in ("cer", "lid")})
         callback(record)
+
+
+def _keep_model(run: Run) -> None:
+    """Saves the whole model; all processes must call it."""
+    is_main = run.accelerator.is_main_process
+    weights = whole_state(run.recognizer, is_kept=is_main) if run.is_sharded else None
+    if is_main:
+        run.recognizer.save(run.folder.best, run.vocabulary, weights)
 
 
 class DevScores(NamedTuple):

@@ -1,7 +1,8 @@
 """The mean of a model's weights over the last steps of training.
 
 The mean is over all trained parameters and floating-point buffers, after every step, and is kept in float32. It is the
-same in all processes, because their weights are. Memory is needed only once averaging has begun.
+same in all processes, because their weights are; in sharded training, each process averages its part. Memory is needed
+only once averaging has begun.
 
 Reference:
     Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization, 2018,
@@ -16,6 +17,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_swa_multi_avg_fn
+
+from .sharding import local_part
 
 _update_mean = get_swa_multi_avg_fn()
 
@@ -45,7 +48,8 @@ class WeightAverage:
         if not self._means:
             self._means = {name: weight.float().clone() for name, weight in weights.items()}
         else:
-            _update_mean([*self._means.values()], [*weights.values()], self.num_steps)
+            means = [local_part(mean) for mean in self._means.values()]
+            _update_mean(means, [local_part(weight) for weight in weights.values()], self.num_steps)
         self.num_steps += 1
 
     @contextmanager
