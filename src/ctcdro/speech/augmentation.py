@@ -61,7 +61,7 @@ def change_speed(samples: Samples, speed: float) -> Samples:
 
 
 def add_silence(samples: Samples, max_seconds: float, rng: np.random.Generator) -> Samples:
-    """Adds quiet noise of up to `max_seconds` before an utterance, and after it, each with a probability of one half."""
+    """Adds quiet noise of up to `max_seconds` before and after an utterance, each with a probability of one half."""
     lengths = rng.integers(round(max_seconds * SAMPLE_RATE) + 1, size=2) * rng.integers(2, size=2)
     before, after = lengths.tolist()
     noise = quiet_noise(samples, before + after, rng).astype(np.float32)
