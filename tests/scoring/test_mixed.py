@@ -9,7 +9,7 @@ from ctcdro.scoring.scores import count, score
 from ctcdro.scoring.transcripts import Prediction, read_predictions, write_predictions
 
 HALF = {"cmn": 0.5, "eng": 0.5}
-PLAIN = [Prediction("p1", "cmn", "我想去", "cmn", "我想去"), Prediction("p2", "eng", "go on", "eng", "go in")]
+PLAIN = [Prediction("p1", "cmn", "我想去", "cmn", "我想去"), Prediction("p2", "eng", "go up", "eng", "go us")]
 
 
 def test_each_language_has_the_errors_in_its_own_characters():

@@ -2,7 +2,7 @@
 
 A subgroup is defined by up to three attributes, such as one speaker, or short utterances of one corpus in Czech. Its
 excess is its error rate minus the rate that it would have if each of its utterances had the rate of its language. So a
-language is no subgroup of its own: other tables compare languages.
+whole language is not a subgroup: other tables compare languages.
 
 With many subgroups, some have a high excess by chance. The search therefore compares each excess, in standard errors,
 with the highest one of any subgroup after errors are shuffled among the utterances of each language (Westfall and

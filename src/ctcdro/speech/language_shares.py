@@ -1,7 +1,7 @@
 """Languages of an utterance that has several, as in code-switching: {"cmn": 0.6, "eng": 0.4}, in order of appearance.
 
-Shares are positive and sum to 1. They come from segments with times, or from the text if its scripts tell the languages
-apart. Where they do, each character has a language, too.
+Shares are positive and sum to 1. They come from segments with times, or from the text if its languages have different
+scripts. Then each character has a language, too.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def shares_from_text(text: str, languages: Sequence[str]) -> dict[str, float]:
 
 
 def languages_of_characters(text: str, languages: Sequence[str]) -> list[str | None] | None:
-    """The language of each character, by script; None if the scripts do not tell these languages apart.
+    """The language of each character, by script; None if two languages share one, or the script of one is unknown.
 
     Spaces, digits and signs have the language of the letter before them. Letters of other scripts have none.
 
