@@ -34,7 +34,7 @@ def make_only(num_utterances: int) -> None:
 
 def times(durations: Durations, groups: Indices, exponent: float, repeats: int) -> tuple[float, float]:
     """Seconds for the sampler and its first epoch, and for a later epoch."""
-    samplers = []
+    samplers: list[LengthMatchedBatchSampler] = []
 
     def make_and_plan_first() -> None:
         samplers[:] = [LengthMatchedBatchSampler(durations, groups, BATCH_DURATION, exponent=exponent)]
