@@ -11,7 +11,7 @@ from tones import LETTERS
 from ctcdro.decoding.beam_search import BeamSearch, BeamSearchByLanguage
 from ctcdro.decoding.evaluate import evaluate
 from ctcdro.decoding.tuning import by_worst_language, tune
-from ctcdro.models.recognizer import load_vocabulary
+from ctcdro.models.saving import load_vocabulary
 from ctcdro.speech.vocabulary import Vocabulary
 
 pytest.importorskip("flashlight.lib.text.decoder")

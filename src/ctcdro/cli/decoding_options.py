@@ -57,7 +57,7 @@ def make_beam_search(
             raise ValueError("--blank-penalty requires --beam-size or --lm: greedy decoding has no penalty.")
         return None
     from ..decoding.beam_search import BeamSearch, BeamSearchByLanguage
-    from ..models.recognizer import load_vocabulary
+    from ..models.saving import load_vocabulary
 
     vocabulary = load_vocabulary(model_folder)
     options = {"beam_size": beam_size, "lm_weight": lm_weight, "blank_penalty": blank_penalty}

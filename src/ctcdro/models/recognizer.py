@@ -34,7 +34,16 @@ from .encoders.lora import Lora, add_lora
 from .encoders.mel_small import MelSmall
 from .encoders.pretrained import from_options, from_pretrained
 from .heads import Head, LinearHead, make_head
-from .saving import CHARACTERS, CONFIG, VOCABULARY, WEIGHTS, limit_size, read_model_config, write_model_folder
+from .saving import (
+    CHARACTERS,
+    CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+    limit_size,
+    load_vocabulary,
+    read_model_config,
+    write_model_folder,
+)
 
 MEL_SMALL = "mel-small"
 
@@ -283,19 +292,6 @@ def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
         raise ValueError(f"{folder / WEIGHTS}: not the weights of this recognizer: {error!s:.2000}") from error
     check_vocabulary(model, Vocabulary.load(folder / VOCABULARY), source=f"{folder / VOCABULARY}:")
     return model.eval(), load_vocabulary(folder)
-
-
-def load_vocabulary(folder: PathLike) -> Vocabulary:
-    """The vocabulary of a saved recognizer, without its weights."""
-    folder = Path(folder)
-    vocabulary = Vocabulary.load(folder / VOCABULARY)
-    characters = read_model_config(folder).get(CHARACTERS)
-    if characters is None:  # saved by an earlier version, or with a vocabulary that was not made from texts
-        return vocabulary
-    try:
-        return Vocabulary(vocabulary.languages, vocabulary.characters, characters)
-    except ValueError as error:
-        raise ValueError(f"{folder / CONFIG}: {error}") from error
 
 
 def _from_config(config: dict[str, Any]) -> Recognizer:

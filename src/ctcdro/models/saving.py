@@ -79,6 +79,19 @@ def read_model_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def load_vocabulary(folder: PathLike) -> Vocabulary:
+    """The vocabulary of a saved recognizer, without its weights."""
+    folder = Path(folder)
+    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    characters = read_model_config(folder).get(CHARACTERS)
+    if characters is None:  # saved by an earlier version, or with a vocabulary that was not made from texts
+        return vocabulary
+    try:
+        return Vocabulary(vocabulary.languages, vocabulary.characters, characters)
+    except ValueError as error:
+        raise ValueError(f"{folder / CONFIG}: {error}") from error
+
+
 @contextmanager
 def limit_size(tensors: Mapping[str, Tensor]) -> Iterator[None]:
     """Stops the construction of a model that is far larger than its weights, before it exhausts memory.
