@@ -58,7 +58,7 @@ class Manifest(Sequence[Utterance]):
         >>> manifest.durations
         array([2.5, 4. ])
         >>> manifest.groups(by=["lang", "corpus"])
-        Groups(names=['ces/cv', 'cmn/fleurs'], numbers=array([0, 1]))
+        Groups(names=['ces/cv', 'cmn/fleurs'], numbers=array([0, 1]), rows=None)
     """
 
     def __init__(self, utterances: Iterable[Utterance]) -> None:
