@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_the_segments_of_a_long_recording_are_transcribed_like_recordings(transc
         assert (segment.text, segment.language) == (alone.text, alone.language)
         expected = [segment.start + word.start for word in alone.words]
         assert [word.start for word in segment.words] == pytest.approx(expected, abs=1e-3)
-    [whole] = transcriber.files([path])
+    [whole] = Transcriber(run.model, window=60.0).files([path])
     assert len(whole.segments) == 1
 
 
@@ -234,6 +235,17 @@ def test_a_model_that_does_not_fit_is_one_line(run, manifest, tmp_path):
         [line] = done.stderr.splitlines()
         assert name in line
         assert message.removeprefix("has ") in line
+
+
+def test_the_window_is_as_long_as_training_utterances_within_limits(run, tmp_path):
+    longest = max(Manifest.read(run.path.parent / "data" / "train.jsonl").durations)
+    settings = load(run.model)[0].settings
+    assert settings.longest_seconds == longest
+    for seconds, expected in ((1.0, 5.0), (12.5, 12.5), (100.0, 30.0), (None, 30.0)):
+        model, vocabulary = load(run.model)
+        model.settings = replace(settings, longest_seconds=seconds)
+        model.save(tmp_path / "model", vocabulary)
+        assert Transcriber(tmp_path / "model").window == expected
 
 
 def test_a_window_that_is_too_short_is_refused(run):

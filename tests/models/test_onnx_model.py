@@ -18,7 +18,8 @@ from ctcdro.models.encoders.mel_small import MelSmall
 from ctcdro.models.exports import onnx_model
 from ctcdro.models.exports.export import export
 from ctcdro.models.exports.weights import inference_copy
-from ctcdro.models.recognizer import Recognizer, RecognizerSettings, build
+from ctcdro.models.recognizer import Recognizer, build
+from ctcdro.models.settings import RecognizerSettings
 from ctcdro.speech.audio import read_audio
 from ctcdro.speech.vocabulary import Vocabulary
 

@@ -51,9 +51,14 @@ def transcribe(
         ),
     ] = None,
     window: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="Split longer recordings at pauses.", min=0.6),
-    ] = 30.0,
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Split longer recordings at pauses.",
+            min=0.6,
+            show_default="longest training utterance, 5 to 30",
+        ),
+    ] = None,
     device: DeviceOption = "auto",
     beam_size: BeamSizeOption = None,
     lm: LmOption = None,

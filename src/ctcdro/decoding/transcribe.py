@@ -45,7 +45,8 @@ with extra("train", "Transcribing"):
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_WINDOW = 30.0
+# Seconds of the default window: as long as the longest training utterance, within these limits.
+SHORTEST_WINDOW, LONGEST_WINDOW = 5.0, 30.0
 
 # Seconds of audio from which batches are formed: enough for little padding, while transcripts appear early.
 SECONDS_AHEAD = 300.0
@@ -59,8 +60,8 @@ class Transcriber:
         beam: beam search with the vocabulary of the model; by default greedy decoding.
         language: the language of all recordings. Tokens and characters of other languages are then impossible. By
             default the model identifies the language of each piece.
-        window: seconds that are recognized at once. Longer recordings are split. The limit of the encoder applies too,
-            such as 30 s for Whisper.
+        window: seconds that are recognized at once. Longer recordings are split. By default as long as the longest
+            training utterance, between 5 and 30 s. The limit of the encoder applies too, such as 30 s for Whisper.
         batch_duration: seconds of padded audio per batch; by default 50 on a GPU, and 10 on a CPU, where batches of 50
             took up to twice as long.
         device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
@@ -75,12 +76,15 @@ class Transcriber:
         *,
         beam: Search | None = None,
         language: str | None = None,
-        window: float = DEFAULT_WINDOW,
+        window: float | None = None,
         batch_duration: float | None = None,
         device: str = "auto",
     ) -> None:
         limit_convolution_cache()
         self.model, self.vocabulary = load_for_decoding(model_folder, beam, device)
+        if window is None:
+            trained_on = self.model.settings.longest_seconds or LONGEST_WINDOW
+            window = min(max(trained_on, SHORTEST_WINDOW), LONGEST_WINDOW)
         if not MIN_PIECE_SECONDS <= window < np.inf:
             raise ValueError(f"`window` must be at least {MIN_PIECE_SECONDS} seconds; got {window!r}.")
         longest = self.model.encoder.max_samples

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,7 @@ from .saving import (
     read_model_config,
     write_model_folder,
 )
-
-MEL_SMALL = "mel-small"
+from .settings import MEL_SMALL, RecognizerSettings, recognizer_settings
 
 
 class RecognizerOutput(NamedTuple):
@@ -53,20 +52,6 @@ class RecognizerOutput(NamedTuple):
     """(B, F, V) scores of labels; undefined after the end of an utterance."""
     num_frames: Tensor
     """(B,) frames per utterance."""
-
-
-@dataclass(frozen=True)
-class RecognizerSettings:
-    """Everything that defines a recognizer, except its weights."""
-
-    encoder: str
-    """`mel-small`, or the name of the checkpoint."""
-    vocabulary_size: int
-    head: Head
-    freeze_encoder: bool = False
-    lora: Lora | None = None
-    gradient_checkpointing: bool = False
-    spec_augment: bool = False
 
 
 class Recognizer(nn.Module):
@@ -239,41 +224,6 @@ def build(
     )
     with seeded(seed):
         return Recognizer(MelSmall() if encoder == MEL_SMALL else from_pretrained(encoder), settings)
-
-
-def recognizer_settings(
-    encoder: str,
-    vocabulary_size: int,
-    *,
-    head: Head | None = None,
-    freeze_encoder: bool = False,
-    lora: Lora | Mapping[str, Any] | None = None,
-    gradient_checkpointing: bool = False,
-    spec_augment: bool | None = None,
-) -> RecognizerSettings:
-    """The settings from the arguments of `build`, with its defaults; rejects incompatible ones."""
-    is_mel = encoder == MEL_SMALL
-    head = head or ("linear" if is_mel else "transformer")
-    if head not in get_args(Head):
-        raise ValueError(f"`head` must be one of {', '.join(get_args(Head))}; got {head!r}.")
-    if is_mel and (head != "linear" or freeze_encoder or lora is not None or gradient_checkpointing):
-        raise ValueError(
-            f"`encoder`: {MEL_SMALL} is trained from scratch with a linear head. It does not support another `head`, "
-            "`freeze_encoder`, `lora` or `gradient_checkpointing`."
-        )
-    if freeze_encoder and lora is not None:
-        raise ValueError("`freeze_encoder` and `lora` are mutually exclusive: LoRA freezes the encoder itself.")
-    if freeze_encoder and gradient_checkpointing:
-        raise ValueError("`gradient_checkpointing` has no effect with `freeze_encoder`. Turn it off.")
-    if isinstance(lora, Mapping):
-        lora = Lora(**lora)
-    if spec_augment is None:
-        spec_augment = head != "linear"
-    if spec_augment and head == "linear" and freeze_encoder:
-        raise ValueError("`spec_augment`: with a linear head, it masks the input of the encoder, which is frozen.")
-    return RecognizerSettings(
-        encoder, vocabulary_size, head, freeze_encoder, lora, gradient_checkpointing, spec_augment
-    )
 
 
 def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:

@@ -28,8 +28,9 @@ from .encoders.lora import merged_weights
 from .encoders.mel_small import MelSmall
 from .encoders.pretrained import CtcModel, from_options, load_ctc_model
 from .heads import Head
-from .recognizer import MEL_SMALL, Recognizer, load, recognizer_settings, seeded
+from .recognizer import Recognizer, load, seeded
 from .saving import is_model_folder
+from .settings import MEL_SMALL, recognizer_settings
 
 OUTPUT = "output"
 """Name of the output layer of every head."""

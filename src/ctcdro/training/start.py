@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 def build_recognizer(config: Config, train_data: Manifest) -> tuple[Recognizer, Vocabulary, Copied | None]:
     """The recognizer of a run and its labels; and what it has from another model, if it starts from one."""
+    recognizer, vocabulary, copied = _build(config, train_data)
+    recognizer.settings = replace(recognizer.settings, longest_seconds=float(train_data.durations.max()))
+    return recognizer, vocabulary, copied
+
+
+def _build(config: Config, train_data: Manifest) -> tuple[Recognizer, Vocabulary, Copied | None]:
     vocabulary = Vocabulary.of(
         (utterance.text for utterance in train_data), (utterance.languages for utterance in train_data)
     )
