@@ -5,7 +5,8 @@ with the transcripts of the utterances alone. The utterances of each language fo
 quiet as the quietest of the utterance before; without pauses; and, hardest, in random order without pauses, so that
 the language changes every few seconds.
 
-- CER: of all texts in a row, of the long recording and of the utterances alone.
+- CER: of all texts in a row, of the long recording and of the utterances alone. Without a pause, nobody hears where an
+  utterance ends, so the change is also shown without spaces.
 - Cut error: from each boundary of utterances to the nearest boundary of a segment; medians.
 - Word error: from the start of each word of an utterance alone to the nearest start of the same word, if it is within
   1 s; medians. The share of words with such a neighbor is the next column.
@@ -115,8 +116,10 @@ def transcribe_in_process(run: Path, path: Path) -> Measured:
     return Measured(json.loads(output), time.perf_counter() - start, 1024 * usage.ru_maxrss)
 
 
-def error_rate(references: list[str], hypotheses: list[str]) -> float:
+def error_rate(references: list[str], hypotheses: list[str], has_spaces: bool = True) -> float:
     reference, hypothesis = " ".join(references), " ".join(hypotheses)
+    if not has_spaces:
+        reference, hypothesis = reference.replace(" ", ""), hypothesis.replace(" ", "")
     return Levenshtein.distance(reference, hypothesis) / len(reference)
 
 
@@ -137,7 +140,7 @@ def word_errors(joined: Joined, alone: list[RecordingTranscript], record: dict[s
 
 def long_table(manifest: Manifest, run: Path, alone: list[RecordingTranscript], minutes: float) -> ResultTable:
     table = ResultTable(
-        *("order", "minutes", "segments", "CER alone", "CER long", "change"),
+        *("order", "minutes", "segments", "CER alone", "CER long", "change", "change without spaces"),
         *("cut error (ms)", "word error (ms)", "words found", "real-time factor", "peak memory (MB)"),
     )
     for arrangement in ARRANGEMENTS:
@@ -146,8 +149,9 @@ def long_table(manifest: Manifest, run: Path, alone: list[RecordingTranscript], 
             joined = join(manifest, path, arrangement, 60 * minutes)
             record, seconds, memory = transcribe_in_process(run, path)
         references = [manifest[index].text for index in joined.order]
-        before = error_rate(references, [alone[index].text for index in joined.order])
-        after = error_rate(references, [record["text"]])
+        texts_alone = [alone[index].text for index in joined.order]
+        before, after = (error_rate(references, texts) for texts in (texts_alone, [record["text"]]))
+        bare_before, bare_after = (error_rate(references, texts, False) for texts in (texts_alone, [record["text"]]))
         ends = np.array([segment["end"] for segment in record["segments"]])
         cut_errors = [np.abs(ends - cut).min() for cut in joined.cuts]
         word_error, share_found = word_errors(joined, alone, record)
@@ -158,6 +162,7 @@ def long_table(manifest: Manifest, run: Path, alone: list[RecordingTranscript], 
             f"{100 * before:.2f}%",
             f"{100 * after:.2f}%",
             f"{100 * (after / before - 1):+.1f}%",
+            f"{100 * (bare_after / bare_before - 1):+.1f}%",
             f"{1000 * np.median(cut_errors):.0f}",
             f"{word_error:.0f}",
             f"{100 * share_found:.0f}%",
