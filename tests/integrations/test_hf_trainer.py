@@ -31,6 +31,7 @@ from ctcdro.integrations.hf_trainer import (
 )
 from ctcdro.integrations.hf_trainer.checkpoints import OBJECTIVE_FILE, SAMPLER_FILE
 from ctcdro.scoring import scores as metrics
+from ctcdro.scoring.transcripts import Prediction
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LETTERS = "_" + "".join(chr(ord("a") + number) for number in range(toy.NUM_LABELS - 1))
@@ -458,9 +459,8 @@ def rates_by_hand(model, corpus):
     for number, spoken in enumerate(corpus):
         best = model.layers(spoken.frames).argmax(-1)
         hypothesis = [int(label) for label in torch.unique_consecutive(best) if label]
-        names = {"id": str(number), "lang": toy.LANGUAGES[spoken.group], "hyp_lang": None}
-        texts = {"text": decode(spoken.labels), "hyp_text": decode(hypothesis)}
-        records.append(type("Recognized", (), names | texts))
+        language = toy.LANGUAGES[spoken.group]
+        records.append(Prediction(str(number), language, decode(spoken.labels), None, decode(hypothesis)))
     return metrics.score(records).rates("cer")
 
 
