@@ -78,3 +78,7 @@ class Matching:
 
 def running_total(values: npt.ArrayLike) -> npt.NDArray:
     return np.concatenate([[0], np.cumsum(values)])
+
+
+def mean_distance(totals: Durations, batch_duration: Seconds) -> Seconds:
+    return float(np.abs(totals - batch_duration).mean())

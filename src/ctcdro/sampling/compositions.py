@@ -1,0 +1,208 @@
+"""Packs a large group into batches of the compositions that need the least padding.
+
+A *composition* says how many utterances of which length a batch has. A batch of n utterances is padded to n times its
+longest. So a good composition has several utterances of its longest length, and shorter ones that bring the total to
+the target: 14, 14, 14 and 8 s, or 14, 14, 11 and 11 s. Lengths are divided into classes, and a linear program finds how
+many batches of each composition use up the utterances with the least padding.
+
+The program is solved once. Each pass then shuffles the utterances of a class among the batches that need one, and
+corrects the totals: of the utterances of a class, the emptiest batches get the longest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .batch_arrays import Durations, Indices, PackedBatches, Seconds, running_total
+from .linear_program import Columns, solve
+
+CLASS_WIDTH = 0.025  # relative difference of the lengths in a class
+NUM_CHOICES = 6  # at most, of the number of longest utterances in a batch
+TOLERANCES = (-0.01, 0.0, 0.01)  # of totals, relative to the target: padding needs less if they may differ a little
+ROUNDING = 0.006  # added to the tolerances, because there are only so many lengths
+
+OUTSIDE = 1.3  # cost of a second outside all compositions: about the padding of what is left over
+MIN_FRACTION = 0.01  # of a batch, to be rounded up
+NEARLY_FREE = 0.03  # extra cost, relative to the target, of compositions that still use up what is left over
+
+# Utterances per batch to exchange by totals, beyond the longest ones.
+MAX_EXCHANGED = 4
+
+# Noise on the totals that decide which batch is the emptiest, as a fraction of the target, and the width of the part of
+# a class from which a batch has its longest utterances. Without noise, the same utterances would meet in every pass.
+BLUR = 0.004
+MIXING = 0.1
+
+Amounts = npt.NDArray[np.float64]
+
+
+class Compositions(NamedTuple):
+    """Each has utterances of up to three classes; the first is its longest."""
+
+    classes: Indices
+    """(3, compositions)"""
+    counts: Indices
+    """(3, compositions) utterances of each class"""
+
+    @property
+    def sizes(self) -> Indices:
+        return self.counts.sum(axis=0)
+
+    def totals(self, lengths: Durations) -> Durations:
+        return (self.counts * lengths[self.classes]).sum(axis=0)
+
+    def used(self, numbers: Indices, num_classes: int) -> Indices:
+        """(classes,) utterances in `numbers` batches of each composition."""
+        used = np.bincount(self.classes.ravel(), (self.counts * numbers).ravel(), num_classes)
+        return used.astype(np.int64)
+
+
+class Composer:
+    """Packs positions in the order of lengths, except for the few that fit no composition."""
+
+    def __init__(self, longest_first: Durations, batch_duration: Seconds) -> None:
+        class_of = length_classes(longest_first)
+        available = np.bincount(class_of)
+        lengths = np.bincount(class_of, longest_first) / available
+        possible = possible_compositions(lengths, batch_duration)
+        amounts, extra_costs = least_padded(possible, lengths, available, batch_duration)
+        numbers, left = whole_batches(possible, amounts, extra_costs, batch_duration, available)
+        self._lay_out(np.repeat(possible.classes, numbers, axis=1), np.repeat(possible.counts, numbers, axis=1), left)
+        self._blur = BLUR * batch_duration
+
+    def _lay_out(self, classes: Indices, counts: Indices, left: Indices) -> None:
+        """Slots for utterances, batch by batch, longest first, and then those for what is left over."""
+        sizes = counts.sum(axis=0)
+        self._offsets = running_total(sizes)
+        self._num_longest = counts[0]
+        place_in_batch = np.arange(self._offsets[-1]) - np.repeat(self._offsets[:-1], sizes)
+        self._longest = np.flatnonzero(place_in_batch < np.repeat(self._num_longest, sizes))
+        self._class_of = np.concatenate(
+            [np.repeat(classes.T.ravel(), counts.T.ravel()), np.repeat(np.arange(len(left)), left)]
+        )
+        by_class = np.argsort(self._class_of, kind="stable")
+        self.left_over = np.flatnonzero(by_class >= self._offsets[-1])
+        """Positions that fit no composition: those of one pass, and of nearly the same lengths in all."""
+
+    @property
+    def num_batches(self) -> int:
+        return len(self._offsets) - 1
+
+    def pack(self, longest_first: Durations, rng: np.random.Generator) -> tuple[PackedBatches, Indices]:
+        """Batches of positions, and the positions that are left over, in order."""
+        num_slots, num_packed = len(self._class_of), self._offsets[-1]
+        within_class = rng.random(num_slots)
+        # The longest utterances of a batch are neighbors, so that padding is small.
+        neighborhood = np.repeat(rng.random(self.num_batches), self._num_longest)
+        within_class[self._longest] = (neighborhood + MIXING * within_class[self._longest]) / (1 + MIXING)
+        places = np.empty(num_slots, dtype=np.int64)
+        places[np.argsort(self._class_of + within_class)] = np.arange(num_slots)
+        self._correct_totals(places, longest_first, rng)
+        return PackedBatches(places[:num_packed], self._offsets), np.sort(places[num_packed:])
+
+    def _correct_totals(self, places: Indices, longest_first: Durations, rng: np.random.Generator) -> None:
+        """Exchanges utterances of the same class between batches, one utterance per batch at a time."""
+        sizes = np.diff(self._offsets)
+        totals = np.diff(running_total(longest_first[places])[self._offsets])
+        for row in range(MAX_EXCHANGED):
+            batches = np.flatnonzero(self._num_longest + row < sizes)
+            slots = (self._offsets[:-1] + self._num_longest + row)[batches]
+            held = places[slots]
+            totals[batches] -= longest_first[held]
+            blurred = totals[batches] + self._blur * rng.standard_normal(len(batches))
+            emptiest_first = np.lexsort((blurred, self._class_of[slots]))
+            places[slots[emptiest_first]] = np.sort(held)
+            totals[batches] += longest_first[places[slots]]
+
+
+def length_classes(longest_first: Durations) -> Indices:
+    """The class of each utterance; classes are numbered without gaps from the longest."""
+    steps = np.floor(np.log(longest_first) / np.log1p(CLASS_WIDTH))
+    return running_total(np.diff(steps) < 0)
+
+
+def possible_compositions(lengths: Durations, target: Seconds) -> Compositions:
+    """Compositions of some utterances of one class, and the length that is then missing.
+
+    Batches have as few utterances as their longest allows, because each is padded to it. The length that is missing
+    usually lies between two classes, and both are used. `lengths` are those of the classes, longest first.
+    """
+    axes = (np.arange(len(lengths)), np.arange(NUM_CHOICES), TOLERANCES)
+    longest, choice, tolerance = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+    sizes = np.ceil((1 + TOLERANCES[0]) * target / lengths[longest]).astype(np.int64)
+    num_longest = np.rint(1 + (sizes - 1) * choice / (NUM_CHOICES - 1)).astype(np.int64)
+    num_others = sizes - num_longest
+    missing = (1 + tolerance) * target - num_longest * lengths[longest]
+    shorter = np.searchsorted(-lengths, -missing / np.maximum(num_others, 1))
+    shorter = np.minimum(np.maximum(shorter, longest + 1), len(lengths) - 1)
+    longer = np.maximum(shorter - 1, longest)
+    difference = np.maximum(lengths[longer] - lengths[shorter], 1e-9 * target)
+    num_longer = np.rint((missing - num_others * lengths[shorter]) / difference).clip(0, num_others).astype(np.int64)
+    counts = np.stack([num_longest, num_longer, num_others - num_longer])
+    counts[:2] = np.where(longer == longest, [counts[0] + counts[1], 0 * counts[1]], counts[:2])
+    classes = np.where(counts > 0, [longest, longer, shorter], longest)
+    totals = (counts * lengths[classes]).sum(axis=0)
+    allowed = np.where(num_others > 0, np.abs(tolerance), TOLERANCES[-1]) + ROUNDING
+    fits = (np.abs(totals - target) <= allowed * target) & ((longest < shorter) | (counts[2] == 0))
+    distinct = np.unique(np.vstack([classes, counts])[:, fits], axis=1)
+    return Compositions(distinct[:3], distinct[3:])
+
+
+def least_padded(
+    possible: Compositions, lengths: Durations, available: Indices, target: Seconds
+) -> tuple[Amounts, Amounts]:
+    """(compositions,) batches of each, in fractions, and what one batch would cost beyond the least padding.
+
+    A further row of the program says that totals above and below the target balance, so that the utterances outside
+    all compositions make whole batches, too.
+    """
+    num_classes = len(lengths)
+    alone = np.arange(num_classes)
+    balance = np.full((1, len(possible.sizes)), num_classes)
+    columns = Columns(
+        np.hstack([np.vstack([possible.classes, balance]), np.tile(alone, (4, 1))]),
+        np.hstack(
+            [
+                np.vstack([possible.counts, possible.totals(lengths) / target - 1]),
+                np.vstack([np.ones(num_classes), np.zeros((3, num_classes))]),
+            ]
+        ),
+        num_classes + 1,
+    )
+    costs = np.concatenate([possible.sizes * lengths[possible.classes[0]], OUTSIDE * lengths])
+    amounts, prices = solve(columns, costs, np.append(available, 0.0))
+    extra_costs = costs - columns.transposed_times(prices)
+    return amounts[:-num_classes], extra_costs[:-num_classes]
+
+
+def whole_batches(
+    possible: Compositions, amounts: Amounts, extra_costs: Amounts, target: Seconds, available: Indices
+) -> tuple[Indices, Indices]:
+    """(compositions,) whole numbers of batches, and (classes,) utterances that are left over.
+
+    Fractions are rounded up where the utterances suffice, the largest first. Cheap compositions use up what remains.
+    """
+    numbers = np.floor(amounts).astype(np.int64)
+    while (lacking := (available < possible.used(numbers, len(available)))).any():  # as amounts are approximate
+        numbers -= (numbers > 0) & (lacking[possible.classes] & (possible.counts > 0)).any(axis=0)
+    left = available - possible.used(numbers, len(available))
+    fractions = amounts - numbers
+    by_fraction = np.argsort(-fractions, kind="stable")
+    for number in by_fraction[: np.count_nonzero(fractions > MIN_FRACTION)]:
+        add_batches(possible, number, 1, numbers, left)
+    by_cost = np.argsort(extra_costs, kind="stable")[: np.count_nonzero(extra_costs <= NEARLY_FREE * target)]
+    suffices = (possible.counts[:, by_cost] <= left[possible.classes[:, by_cost]]).all(axis=0)
+    for number in by_cost[suffices]:
+        add_batches(possible, number, available.sum(), numbers, left)
+    return numbers, left
+
+
+def add_batches(possible: Compositions, number: int, most: int, numbers: Indices, left: Indices) -> None:
+    """Adds up to `most` batches of a composition, as many as what is left suffices for."""
+    classes, counts = possible.classes[:, number], possible.counts[:, number]
+    num_batches = min(most, (left[classes] // np.maximum(counts, 1))[counts > 0].min())
+    numbers[number] += num_batches
+    np.subtract.at(left, classes, num_batches * counts)
