@@ -24,7 +24,7 @@ NUM_CHOICES = 6  # at most, of the number of longest utterances in a batch
 TOLERANCES = (-0.01, 0.0, 0.01)  # of totals, relative to the target: padding needs less if they may differ a little
 ROUNDING = 0.006  # added to the tolerances, because there are only so many lengths
 
-OUTSIDE = 1.3  # cost of a second outside all compositions: about the padding of what is left over
+OUTSIDE = 2.5  # cost of a second outside all compositions: more than the padding of any composition
 MIN_FRACTION = 0.01  # of a batch, to be rounded up
 NEARLY_FREE = 0.03  # extra cost, relative to the target, of compositions that still use up what is left over
 

@@ -37,7 +37,10 @@ class Columns(NamedTuple):
         """(rows, rows) the product columns @ diag(factors) @ columns.T."""
         places = self.rows[:, None] * self.num_rows + self.rows
         values = self.entries[:, None] * self.entries * factors
-        return np.bincount(places.ravel(), values.ravel(), self.num_rows**2).reshape(self.num_rows, -1)
+        product = np.bincount(places.ravel(), values.ravel(), self.num_rows**2).reshape(self.num_rows, -1)
+        product[np.diag_indices(self.num_rows)] *= 1 + 1e-10  # rows may depend on each other, or be empty
+        product[np.diag_indices(self.num_rows)] += 1e-30
+        return product
 
 
 class Iterate(NamedTuple):
@@ -65,7 +68,7 @@ class Iterate(NamedTuple):
 def solve(columns: Columns, costs: Vector, demands: Vector) -> tuple[Vector, Vector]:
     """(columns,) amounts such that `columns.times(amounts)` meets the demands, and (rows,) the prices of the demands.
 
-    All costs must be positive, and the rows linearly independent.
+    All costs must be positive.
 
     Example:
         >>> columns = Columns(np.array([[0, 0, 1], [1, 1, 0]]), np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), 2)

@@ -18,8 +18,10 @@ from .batch_arrays import Durations, PackedBatches, Seconds
 from .best_fit import BestFit
 from .compositions import Composer
 
-# Groups with less audio, in batches, are not packed by composition: too much would be left over.
-MIN_COMPOSED = 200
+# Groups with less audio, in batches, are not packed by composition, nor those of which compositions would leave over more
+# than this fraction: bands are closer to the target.
+MIN_COMPOSED = 300
+MAX_LEFT_OVER = 0.05
 
 # If bands bring totals this close to the target on average, as a fraction of it, best fit is not tried.
 BANDS_SUFFICE = 0.006
@@ -40,8 +42,9 @@ class Packer:
         self._longest_first = left = longest_first[num_oversize:]
         self._composer: Composer | None = None
         if left.sum() >= MIN_COMPOSED * batch_duration:
-            self._composer = Composer(left, batch_duration)
-            left = left[self._composer.left_over]
+            composer = Composer(left, batch_duration)
+            if left[composer.left_over].sum() <= MAX_LEFT_OVER * left.sum():
+                self._composer, left = composer, left[composer.left_over]
         self._others = bands_or_best_fit(left, batch_duration) if len(left) else None
         self.num_batches = num_oversize + sum(part.num_batches for part in (self._composer, self._others) if part)
 
