@@ -14,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from .bands import Bands
-from .batch_arrays import Durations, PackedBatches, Seconds
+from .batch_arrays import Durations, Indices, PackedBatches, Seconds
 from .best_fit import BestFit
 from .compositions import Composer
 
-# Groups with less audio, in batches, are not packed by composition, nor those of which compositions would leave over more
-# than this fraction: bands are closer to the target.
+# Groups are packed by composition if they have audio for this many batches, and compositions leave over at most this
+# fraction of it. Bands are closer to the target otherwise.
 MIN_COMPOSED = 300
 MAX_LEFT_OVER = 0.05
 
@@ -36,6 +36,11 @@ class Packer:
 
     def __init__(self, durations: Durations, batch_duration: Seconds) -> None:
         order = np.argsort(-durations, kind="stable")
+        self.only_batch: Indices | None = None
+        """All numbers, if they make one batch, which is then the same at each call."""
+        if durations.sum() <= batch_duration:
+            self.num_batches, self.only_batch = 1, order
+            return
         longest_first = durations[order]
         num_oversize = int(np.searchsorted(-longest_first, -batch_duration, side="left"))
         self._oversize, self._rest = order[:num_oversize], order[num_oversize:]
@@ -47,12 +52,13 @@ class Packer:
                 self._composer, left = composer, left[composer.left_over]
         self._others = bands_or_best_fit(left, batch_duration) if len(left) else None
         self.num_batches = num_oversize + sum(part.num_batches for part in (self._composer, self._others) if part)
+        if self.num_batches == 1 and not isinstance(self._others, BestFit):
+            self.only_batch = order
 
     def pack(self, rng: np.random.Generator) -> PackedBatches:
         """Batches, in random order, that contain each of the numbers 0 to n - 1 once."""
-        if self.num_batches == 1 and not isinstance(self._others, BestFit):
-            everything = np.concatenate([self._oversize, self._rest])
-            return PackedBatches(everything, np.array([0, len(everything)]))
+        if self.only_batch is not None:
+            return PackedBatches(self.only_batch, np.array([0, len(self.only_batch)]))
         packed = [PackedBatches(self._oversize, np.arange(len(self._oversize) + 1))]
         left = np.arange(len(self._rest))
         if self._composer:
@@ -68,8 +74,6 @@ class Packer:
 def bands_or_best_fit(longest_first: Durations, batch_duration: Seconds) -> Bands | BestFit:
     """Bands, unless their totals are far from the target and those of best fit are closer."""
     by_bands = Bands(longest_first, batch_duration)
-    if longest_first.sum() <= batch_duration:
-        return by_bands
     distance = by_bands.distance(longest_first, batch_duration)
     if distance > BANDS_SUFFICE * batch_duration:
         by_best_fit = BestFit(longest_first, batch_duration)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..runtime.arguments import is_number, is_whole_number
 from .base import PlannedBatchSampler
-from .batch_arrays import Durations, Indices, Matching, PackedBatches, Seconds
+from .batch_arrays import Durations, Indices, Matching, PackedBatches, Seconds, running_total
 from .packing import Packer
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,16 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         batches_per_pass = np.array([packer.num_batches for packer in self._packers]) / copies
         shares = batches_per_pass**exponent
         self._num_batches_of = np.maximum(1, np.rint(batches_per_pass.sum() * shares / shares.sum())).astype(int)
+        self._set_aside_constant_batches()
         self._warn_of_misfits(audio)
+
+    def _set_aside_constant_batches(self) -> None:
+        """A group that fills one batch has the same in every pass; there may be very many such groups."""
+        is_constant = np.array([packer.only_batch is not None for packer in self._packers])
+        self._constant, self._varied = np.flatnonzero(is_constant), np.flatnonzero(~is_constant)
+        batches = [self._members[group][self._packers[group].only_batch] for group in self._constant.tolist()]
+        offsets = running_total([len(batch) for batch in batches]).astype(np.int64)
+        self._constant_batches = PackedBatches(np.concatenate([self._members[0][:0], *batches]), offsets)
 
     @property
     def num_groups(self) -> int:
@@ -119,11 +128,15 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
 
     def plan(self, epoch: int) -> PackedBatches:
         streams = [
-            self._stretch(group, epoch * num_batches, (epoch + 1) * num_batches)
-            for group, num_batches in enumerate(self._num_batches_of)
+            self._constant_batches.take(np.repeat(np.arange(len(self._constant)), self._num_batches_of[self._constant]))
         ]
-        rng = np.random.default_rng([self.seed, epoch])
-        return PackedBatches.join(streams).take(order(self._num_batches_of, rng))
+        for group in self._varied.tolist():
+            num_batches = int(self._num_batches_of[group])
+            streams.append(self._stretch(group, epoch * num_batches, (epoch + 1) * num_batches))
+        groups = np.concatenate([self._constant, self._varied])
+        by_group = np.argsort(np.repeat(groups, self._num_batches_of[groups]), kind="stable")
+        in_turn = order(self._num_batches_of, np.random.default_rng([self.seed, epoch]))
+        return PackedBatches.join(streams).take(by_group[in_turn])
 
     def report(self, epoch: int = 0) -> Matching:
         """How close the batches of an epoch are to `batch_duration`, and how much padding they need."""
@@ -234,8 +247,9 @@ def order(num_batches_of: Indices, rng: np.random.Generator) -> Indices:
     which is random. Groups with the same number of batches therefore take turns. Random points in each n-th would bring
     some batches of a group close together and others far apart.
     """
-    moments = [(np.arange(num) + rng.random()) / num for num in num_batches_of]
-    return np.argsort(np.concatenate(moments), kind="stable")
+    turns = np.arange(num_batches_of.sum()) - np.repeat(np.cumsum(num_batches_of) - num_batches_of, num_batches_of)
+    points = np.repeat(rng.random(len(num_batches_of)), num_batches_of)
+    return np.argsort((turns + points) / np.repeat(num_batches_of, num_batches_of), kind="stable")
 
 
 def _num_copies(audio: Seconds, batch_duration: Seconds) -> int:
