@@ -81,6 +81,54 @@ def test_matching_counts_totals_within_two_percent_and_padding():
     assert matching == Matching(num_batches=2, share_within=0.5, total_std=0.5, padding=21 / 19)
 
 
+def large_groups():
+    rng = np.random.default_rng(0)
+    return {
+        "like the paper's longest language": (rng.normal(12.6, 3.1, 3000).clip(0.5, 20.0), 1.09),
+        "uniform": (rng.uniform(1.0, 20.0, 3000), 1.09),
+        "with utterances beyond the target": (
+            np.append(rng.normal(7.5, 3.0, 10_000).clip(0.5, 20.0), [60.0, 90.0]),
+            1.06,
+        ),
+        "two per batch": (np.linspace(20.0, 30.0, 3000), 1.11),
+    }
+
+
+@pytest.mark.parametrize("name", large_groups())
+def test_large_groups_need_little_padding_and_have_other_batches_in_every_pass(name):
+    durations, most_padding = large_groups()[name]
+    packer = Packer(durations, 50.0)
+    first, second = (packer.pack(np.random.default_rng(seed)) for seed in (1, 2))
+    assert sorted(first.indices) == sorted(second.indices) == list(range(len(durations)))
+    assert len(first) == len(second) == packer.num_batches
+    within = np.abs(first.totals(durations) - 50.0) <= 1.0
+    assert within.mean() >= 0.97
+    assert Matching.of(first, durations, 50.0).padding <= most_padding
+    assert len({frozenset(batch) for batch in first} & {frozenset(batch) for batch in second}) <= 0.02 * len(first)
+
+
+def test_compositions_replace_bands_only_where_little_is_left_over():
+    packs_by_composition = {
+        name: Packer(durations, 50.0).packs_by_composition for name, durations in odd_corpora().items()
+    }
+    assert packs_by_composition == {
+        "most of one length": False,
+        "a long tail": False,
+        "a few long among short": False,
+        "more than a sample": True,
+    }
+    durations, _ = large_groups()["uniform"]
+    assert Packer(durations, 50.0).packs_by_composition
+    assert not Packer(durations[:1000], 50.0).packs_by_composition
+
+
+@pytest.mark.parametrize("length", [10.0, 11.2])
+def test_many_utterances_of_one_length_are_packed_as_few_are(length):
+    few, many = (Matching.of(pack([length] * num, 50.0), np.full(num, length), 50.0) for num in (100, 10_000))
+    assert many.padding == few.padding == 1.0
+    assert many.total_std == pytest.approx(few.total_std, abs=1e-9)
+
+
 def odd_corpora():
     rng = np.random.default_rng(0)
     return {

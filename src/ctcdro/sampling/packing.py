@@ -35,6 +35,7 @@ class Packer:
     """
 
     def __init__(self, durations: Durations, batch_duration: Seconds) -> None:
+        self._composer: Composer | None = None
         order = np.argsort(-durations, kind="stable")
         self.only_batch: Indices | None = None
         """All numbers, if they make one batch, which is then the same at each call."""
@@ -45,7 +46,6 @@ class Packer:
         num_oversize = int(np.searchsorted(-longest_first, -batch_duration, side="left"))
         self._oversize, self._rest = order[:num_oversize], order[num_oversize:]
         self._longest_first = left = longest_first[num_oversize:]
-        self._composer: Composer | None = None
         if left.sum() >= MIN_COMPOSED * batch_duration:
             composer = Composer(left, batch_duration)
             if left[composer.left_over].sum() <= MAX_LEFT_OVER * left.sum():
@@ -54,6 +54,10 @@ class Packer:
         self.num_batches = num_oversize + sum(part.num_batches for part in (self._composer, self._others) if part)
         if self.num_batches == 1 and not isinstance(self._others, BestFit):
             self.only_batch = order
+
+    @property
+    def packs_by_composition(self) -> bool:
+        return self._composer is not None
 
     def pack(self, rng: np.random.Generator) -> PackedBatches:
         """Batches, in random order, that contain each of the numbers 0 to n - 1 once."""
