@@ -28,7 +28,7 @@ class Columns(NamedTuple):
     num_rows: int
 
     def times(self, amounts: Vector) -> Vector:
-        return np.bincount(self.rows.ravel(), (self.entries * amounts).ravel(), self.num_rows)
+        return np.bincount(self.rows.ravel(), (self.entries * amounts).ravel(), self.num_rows).astype(np.float64)
 
     def transposed_times(self, prices: Vector) -> Vector:
         return (self.entries * prices[self.rows]).sum(axis=0)
@@ -37,7 +37,8 @@ class Columns(NamedTuple):
         """(rows, rows) the product columns @ diag(factors) @ columns.T."""
         places = self.rows[:, None] * self.num_rows + self.rows
         values = self.entries[:, None] * self.entries * factors
-        product = np.bincount(places.ravel(), values.ravel(), self.num_rows**2).reshape(self.num_rows, -1)
+        product = np.bincount(places.ravel(), values.ravel(), self.num_rows**2).astype(np.float64)
+        product = product.reshape(self.num_rows, -1)
         product[np.diag_indices(self.num_rows)] *= 1 + 1e-10  # rows may depend on each other, or be empty
         product[np.diag_indices(self.num_rows)] += 1e-30
         return product
