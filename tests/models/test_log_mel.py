@@ -102,7 +102,9 @@ def test_the_log_mel_spectrogram_is_that_of_the_parakeet_extractor(utterances, b
     features = log_mel(*batch)
     real = expected.attention_mask[:, : features.shape[1]]
     assert log_mel.num_frames(batch[1]).tolist() == real.sum(1).tolist()
-    torch.testing.assert_close(features[real], expected.input_features[:, : features.shape[1]][real], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        features[real], expected.input_features[:, : features.shape[1]][real], rtol=1e-4, atol=1e-4
+    )
     assert (features[~real] == 0).all()
 
 

@@ -41,8 +41,10 @@ every_encoder = every(
 every_front_end = every("wav2vec2", "wav2vec2-bert", "whisper", "parakeet", "mel-small")
 every_head = pytest.mark.parametrize(
     ("encoder", "head"),
-    [("wav2vec2", "transformer"), ("wav2vec2", "linear"), ("whisper", "convolution"), ("mel-small", "linear")]
-    + [("parakeet", "transformer"), ("parakeet", "linear")],
+    [
+        *(("wav2vec2", "transformer"), ("wav2vec2", "linear"), ("whisper", "convolution"), ("mel-small", "linear")),
+        *(("parakeet", "transformer"), ("parakeet", "linear")),
+    ],
     indirect=["encoder"],
 )
 

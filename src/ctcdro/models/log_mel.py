@@ -165,7 +165,7 @@ class KaldiFbank(LogMel):
 
 
 class ParakeetLogMel(LogMel):
-    """The log-mel bins of `ParakeetFeatureExtractor`: normalized, one frame every 10 ms, centered on its first sample."""
+    """The log-mel bins of `ParakeetFeatureExtractor`, normalized: one frame every 10 ms."""
 
     preemphasis = 0.97
 
@@ -174,6 +174,16 @@ class ParakeetLogMel(LogMel):
 
         filters = mel_filter_bank(FFT // 2 + 1, num_bins, 0.0, HIGHEST, SAMPLE_RATE, norm="slaney", mel_scale="slaney")
         super().__init__(torch.hann_window(WINDOW, periodic=False), torch.from_numpy(filters))
+
+    @property
+    def extractor_settings(self) -> dict[str, Any]:
+        """The settings of the feature extractor, in the form of its `preprocessor_config.json`."""
+        return {
+            "feature_extractor_type": "ParakeetFeatureExtractor",
+            **{"feature_size": self.filters.shape[1], "sampling_rate": SAMPLE_RATE, "padding_value": 0.0},
+            **{"hop_length": HOP, "win_length": WINDOW, "n_fft": FFT, "preemphasis": self.preemphasis},
+            **{"padding_side": "right", "return_attention_mask": True},
+        }
 
     def num_frames(self, num_samples: Number) -> Number:
         return num_samples // HOP
