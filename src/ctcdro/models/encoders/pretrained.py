@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...runtime.extras import extra
+from ...speech.sentencepiece import SPACE_PIECE
 from ...speech.vocabulary import BLANK, UNKNOWN, WORD_SPACE
 from .base import PretrainedEncoder
 from .spectrogram import ParakeetEncoder, W2vBertEncoder, WhisperEncoder
@@ -22,9 +23,6 @@ from .waveform import WaveformEncoder
 logger = logging.getLogger(__name__)
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj")
-
-# The space between words in models of SentencePiece.
-SENTENCEPIECE_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 
 # Far more than any encoder has. A configuration that claims more would exhaust the memory.
 MAX_LAYERS = 1_000
@@ -106,7 +104,7 @@ def load_ctc_model(name: str) -> CtcModel:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     output = model.get_submodule(FAMILIES[encoder.family].ctc_head)
     weight = output.weight.data.flatten(1)  # that of Parakeet is a convolution over one frame
-    space = getattr(tokenizer, "word_delimiter_token", SENTENCEPIECE_SPACE)
+    space = getattr(tokenizer, "word_delimiter_token", SPACE_PIECE)
     ours = {tokenizer.pad_token: BLANK, tokenizer.unk_token: UNKNOWN, space: WORD_SPACE}
     labels = [f"<{row}>" for row in range(len(weight))]  # rows without a label
     for label, row in tokenizer.get_vocab().items():
