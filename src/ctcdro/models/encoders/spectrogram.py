@@ -94,7 +94,7 @@ class ParakeetEncoder(PretrainedEncoder):
         config = network.config
         super().__init__(
             network,
-            min_samples=2 * HOP,  # the variance over one window is undefined
+            min_samples=WINDOW,  # two windows, because the variance over one is undefined
             frame_stride=config.subsampling_factor * HOP,
             first_frame_center=0.0,
         )
