@@ -9,7 +9,7 @@ from in_process import run
 from ctcdro.models.fairseq2 import config_options, convert_fairseq2, convert_names, labels_of
 from ctcdro.models.recognizer import build
 from ctcdro.models.starting_point import read_starting_point
-from ctcdro.speech.sentencepiece import Piece, read_pieces
+from ctcdro.speech.sentencepiece import VocabularyPiece, read_pieces
 from ctcdro.speech.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -116,7 +116,7 @@ def test_settings_of_published_models_are_found_from_their_weights(width, num_la
 
 
 def test_the_first_label_is_the_blank_and_labels_are_unique():
-    labels = labels_of([Piece(*piece) for piece in PIECES])
+    labels = labels_of([VocabularyPiece(*piece) for piece in PIECES])
     assert labels[:6] == ["<pad>", "<1>", "</s>", "<unk>", "|", "a"]
     assert len(set(labels)) == len(labels) == len(PIECES)
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..runtime.extras import extra
-from ..speech.sentencepiece import SPACE_PIECE, UNKNOWN_PIECE, Piece, read_pieces
+from ..speech.sentencepiece import SPACE_PIECE, UNKNOWN_PIECE, VocabularyPiece, read_pieces
 from ..speech.vocabulary import BLANK, SPECIAL_TOKENS, UNKNOWN, WORD_SPACE, save_ctc_tokenizer
 from ..storage.atomic import atomic_folder
 from ..storage.paths import PathLike, is_empty
@@ -133,7 +133,7 @@ def convert_names(checkpoint: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]
     return weights, {} if is_pretrained else output
 
 
-def labels_of(pieces: Sequence[Piece]) -> list[str]:
+def labels_of(pieces: Sequence[VocabularyPiece]) -> list[str]:
     """The labels of a tokenizer by their names in `transformers`. The blank of fairseq2 is always the first."""
     labels = [BLANK]
     for row, piece in enumerate(pieces[1:], 1):

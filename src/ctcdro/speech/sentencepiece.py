@@ -23,13 +23,13 @@ NORMAL, UNKNOWN_PIECE = 1, 2
 _INTEGER, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 
 
-class Piece(NamedTuple):
+class VocabularyPiece(NamedTuple):
     text: str
     type: int
     """1 for text, 2 for unknown text; others are control symbols and bytes."""
 
 
-def read_pieces(path: PathLike) -> list[Piece]:
+def read_pieces(path: PathLike) -> list[VocabularyPiece]:
     """The pieces of a SentencePiece model, in the order of their labels.
 
     Raises:
@@ -48,12 +48,12 @@ def read_pieces(path: PathLike) -> list[Piece]:
     return pieces
 
 
-def _piece(content: bytes) -> Piece:
+def _piece(content: bytes) -> VocabularyPiece:
     fields = dict(_fields(content))
     text, type = fields.get(1, b""), fields.get(3, NORMAL)
     if not isinstance(text, bytes) or not isinstance(type, int):
         raise ValueError("a piece without a text and a type")
-    return Piece(text.decode(), type)
+    return VocabularyPiece(text.decode(), type)
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
