@@ -159,7 +159,7 @@ def test_no_two_processes_work_on_one_task(tmp_path):
 def test_a_job_that_is_taken_away_is_queued_again_when_its_task_has_stopped(tmp_path):
     program = """
 import signal, sys, time
-from ctcdro.sweeps.submission import JobProcess
+from ctcdro.sweeps.job_process import JobProcess
 
 def queue_again(number, frame):
     print("queued again")
