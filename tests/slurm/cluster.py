@@ -1,7 +1,7 @@
 """A Slurm cluster with two nodes on this machine, with its own configuration, keys and ports.
 
-Each node is a slurmd with its own host name, in a namespace of its own. Every node claims two GPUs that do not exist, so
-that jobs can request them; PyTorch then finds none, and trains on the CPU.
+Each node is a slurmd with its own host name, in its own namespace. It claims two GPUs that do not exist, so that jobs
+can request them; PyTorch then finds none, and trains on the CPU.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class Cluster:
         key.write_bytes(secrets.token_bytes(1024))
 
     def _start(self, *command: str, log: str | None = None) -> None:
-        file = self._daemons.enter_context(open(self.folder / f"{log or command[0]}.log", "w", encoding="utf-8"))
-        daemon = subprocess.Popen(command, env=self.environment, stdout=file, stderr=subprocess.STDOUT)
+        with open(self.folder / f"{log or command[0]}.log", "w", encoding="utf-8") as file:
+            daemon = subprocess.Popen(command, env=self.environment, stdout=file, stderr=subprocess.STDOUT)
         self._daemons.callback(daemon.wait)
         self._daemons.callback(daemon.terminate)
 

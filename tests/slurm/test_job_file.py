@@ -29,5 +29,5 @@ def test_a_job_that_reaches_its_time_limit_is_queued_again_and_ends_like_an_unin
     about = cluster.run("scontrol", "show", "job", job)
     assert "JobState=COMPLETED" in about, log.read_text()
     assert "Restarts=1" in about
-    trained = {name: content for name, content in ended(whole).items() if not name.startswith(("scores", "predictions"))}
-    assert ended(out) == trained
+    scored = ended(whole)
+    assert ended(out) == {name: scored[name] for name in scored if not name.startswith(("scores", "predictions"))}

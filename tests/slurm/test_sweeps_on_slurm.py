@@ -44,7 +44,7 @@ def wait_for_steps(out, number, process):
     [(("--gpus-per-run", "2"), kill_second_process), (("--cpu", "--nodes-per-run", "2"), cancel)],
     ids=["one node, killed", "two nodes, canceled"],
 )
-def test_disturbed_runs_end_like_undisturbed_ones_on_this_machine(options, disturb, cluster, sweep_file, local, tmp_path):
+def test_disturbed_runs_end_like_undisturbed_local_ones(options, disturb, cluster, sweep_file, local, tmp_path):
     out = tmp_path / "sweep"
     options = ("--cluster", "slurm", "--partition", "debug", "--threads", "1", "--time-limit", "1", *options)
     command = Command("sweep", ("sweep", str(sweep_file), "--out", str(out), *options), out)
@@ -59,7 +59,7 @@ def test_disturbed_runs_end_like_undisturbed_ones_on_this_machine(options, distu
         seconds = time.monotonic() - disturbed
         print(f"The failure was reported after {seconds:.1f} s.")
         assert seconds < SECONDS_TO_NOTICE
-        told = process.communicate(timeout=600)[0]
+        told = line + process.stdout.read()
     assert process.returncode == 1, told
     assert f"{DRO} failed: " in told
     assert "1 failed. Run the same command again to retry" in told

@@ -30,7 +30,12 @@ def sweep(
     jobs: Annotated[
         int | None,
         typer.Option(
-            "--jobs", "-j", metavar="N", help="Runs at a time.", min=1, show_default="as GPUs or cores allow; all on Slurm"
+            "--jobs",
+            "-j",
+            metavar="N",
+            help="Runs at a time.",
+            min=1,
+            show_default="as GPUs or cores allow; all on Slurm",
         ),
     ] = None,
     threads: Annotated[

@@ -1,4 +1,4 @@
-"""Complete configurations for `ctcdro train` and `ctcdro sweep`, and a job file, with their commands in the first lines."""
+"""Configurations for `ctcdro train` and `ctcdro sweep`, and a job file, each with its commands in the first lines."""
 
 from __future__ import annotations
 

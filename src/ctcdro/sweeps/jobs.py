@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..storage.paths import PathLike
-from .slurm import SlurmQueue, wait_for_shared_files
 from .job_process import ERROR_FILE, Task
+from .slurm import SlurmQueue, wait_for_shared_files
 from .submission import JobOptions, submit
 
 if TYPE_CHECKING:
