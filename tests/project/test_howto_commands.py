@@ -30,6 +30,7 @@ SUBSTITUTIONS = {
     "/data/": "corpora/",
     "--minutes 30:5:10": "--minutes 0.2:0.1:0.1",
     "--nproc-per-node 4": "--nproc-per-node 2",
+    "--num_processes 4": "--num_processes 2",
     "google/fleurs --config cs_cz --text-column transcription": "corpora/hub --text-column text",
     "seeds=[0, 1, 2, 3]": "seeds=[0, 1]",
     " --set model.freeze_encoder=true": "",  # mel-small cannot be frozen
@@ -48,7 +49,9 @@ NOT_RUN = {
     "--from-hub": "needs the Hugging Face Hub",
     "--cluster slurm": "needs a Slurm cluster",
     "apt-get": "installs Slurm",
-    "munged": "starts Slurm",
+    "make test-slurm": "starts a Slurm cluster",
+    "sbatch --nodes": "needs a Slurm cluster; tests/slurm submits the file",
+    "--nnodes": "needs two nodes; tests/faults/test_nodes.py has two on one machine",
     "lmplz": "needs KenLM",
     "hf auth login": "needs the Hugging Face Hub",
     "hf upload": "needs the Hugging Face Hub",

@@ -1,4 +1,4 @@
-"""Configurations for `ctcdro train` and `ctcdro sweep`, and a job file, each with its commands in the first lines."""
+"""Configurations for `ctcdro train` and `ctcdro sweep`, and a Slurm job file; commands are in their first lines."""
 
 from __future__ import annotations
 
