@@ -33,7 +33,7 @@ class Task(Protocol):
 class JobProcess:
     """A process of a job: runs the task with its threads and device, while it holds its lock in the log folder.
 
-    If the job is preempted, only the first process receives the signal. Training stops all processes after the same
+    If the job is preempted, only the first process acts on the signal. Training stops all processes after the same
     step, the first one requeues the job, and the others end successfully: Slurm ends a job in which a process fails.
     """
 

@@ -116,7 +116,7 @@ def _srun_options(num_threads: int) -> list[str]:
     return [
         f"--cpus-per-task={num_threads}",  # since 22.05, srun does not take it from sbatch
         "--kill-on-bad-exit=1",  # if a process fails, the others end at once instead of waiting for it
-        "--wait=0",  # the first process scores the run alone
+        "--wait=0",  # the others end while the first process scores the run
     ]
 
 
