@@ -6,8 +6,7 @@ Guarantees:
 
 * the same specs and seed give the same bytes, with any number of workers; test sentences do not depend on the amount of
   training audio;
-* no text of a speaker occurs twice in a corpus, so no test sentence is in the training data; speakers are the same in
-  all splits;
+* no text occurs twice in a corpus, so no test sentence is in the training data; speakers are the same in all splits;
 * names of audio files contain a digest of everything that determines them. Existing files are kept, so a second call
   resumes an interrupted one.
 

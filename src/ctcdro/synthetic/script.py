@@ -8,7 +8,7 @@ first, and a linear function of the number of words and of phonemes is fitted.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -116,7 +116,8 @@ class _Writer:
         self._seen: set[str] = set()
 
     def write(self, language: str, target: float, rng: np.random.Generator) -> Sentence:
-        return Sentence((self._segment(self._speaker(language, rng), language, target, rng),))
+        speaker = self._speaker(language, rng)
+        return self._new(language, target, lambda seconds: Sentence((self._segment(language, speaker, seconds, rng),)))
 
     def write_mixed(self, name: str, target: float, rng: np.random.Generator) -> Sentence:
         """One speaker per language; the first language may be heard again at the end."""
@@ -124,16 +125,36 @@ class _Writer:
         speakers = {language: self._speaker(language, rng) for language in order}
         order += order[: rng.integers(2)]
         shares = rng.dirichlet([SEGMENT_EVENNESS] * len(order)).tolist()
-        parts = zip(order, shares, strict=True)
-        segments = tuple(self._segment(speakers[language], language, share * target, rng) for language, share in parts)
-        return Sentence(segments)
+
+        def draw(seconds: float) -> Sentence:
+            parts = zip(order, shares, strict=True)
+            return Sentence(
+                tuple(self._segment(language, speakers[language], share * seconds, rng) for language, share in parts)
+            )
+
+        return self._new(name, target, draw)
 
     def _speaker(self, language: str, rng: np.random.Generator) -> Speaker:
         return self._speakers[language][int(rng.integers(len(self._speakers[language])))]
 
-    def _segment(self, speaker: Speaker, language: str, target: float, rng: np.random.Generator) -> Segment:
-        words = _new_sentence(language, self._words[language], self._paces[speaker], target, self._seen, rng)
-        return Segment(language, speaker, words)
+    def _segment(self, language: str, speaker: Speaker, seconds: float, rng: np.random.Generator) -> Segment:
+        words, pace = self._words[language], self._paces[speaker]
+        chosen = tuple(words[index] for index in compose(pace.seconds, seconds - pace.base, rng))
+        return Segment(language, speaker, chosen)
+
+    def _new(self, name: str, target: float, draw: Callable[[float], Sentence]) -> Sentence:
+        """Draws a sentence of about `target` seconds that is not in `seen`, and adds it."""
+        for tried in range(NUM_TRIES):
+            # There are few sentences of one short word; when they run out, longer ones are drawn.
+            sentence = draw(target * (1 + tried / 100))
+            if sentence.text not in self._seen:
+                self._seen.add(sentence.text)
+                return sentence
+        num_words = min(len(self._words[language]) for language in languages_of(name))
+        raise ValueError(
+            f"{name!r} has too few words ({num_words}): no new sentence of {target:.1f} seconds was found in "
+            f"{NUM_TRIES} attempts. Raise `num_words` or `duration` in its spec, or reduce the minutes."
+        )
 
 
 def rng_of(*name: int | str) -> np.random.Generator:
@@ -206,21 +227,3 @@ def _measure(
 def _draw_trials(words: Sequence[Word], speaker: Speaker) -> list[list[Word]]:
     rng = rng_of("pace", speaker.name)
     return [[words[index] for index in rng.integers(len(words), size=1 + n % 8)] for n in range(NUM_MEASURED)]
-
-
-def _new_sentence(
-    language: str, words: Sequence[str], pace: SpeakerPace, target: float, seen: set[str], rng: np.random.Generator
-) -> tuple[str, ...]:
-    """Draws a sentence of about `target` seconds that is not in `seen`, and adds it."""
-    for tried in range(NUM_TRIES):
-        # There are few sentences of one short word; when they run out, longer ones are drawn.
-        longer = target * (1 + tried / 100)
-        chosen = tuple(words[index] for index in compose(pace.seconds, longer - pace.base, rng))
-        text = join(chosen, LANGUAGES[language])
-        if text not in seen:
-            seen.add(text)
-            return chosen
-    raise ValueError(
-        f"{language!r} has too few words ({len(words)}): no new sentence of {target:.1f} seconds was found in "
-        f"{NUM_TRIES} attempts. Raise `num_words` or `duration` in its spec, or reduce the minutes."
-    )
