@@ -27,7 +27,7 @@ from pathlib import Path
 from ..prepare.dataset_folder import refuse_other_dataset, write_dataset
 from ..runtime.progress import Track, untracked
 from ..speech.audio import SAMPLE_RATE
-from ..speech.language_shares import largest_share, shares_from_segments
+from ..speech.language_shares import shares_from_segments
 from ..speech.manifest import Manifest
 from ..speech.utterance import Utterance
 from ..storage.atomic import remove_leftovers
@@ -146,18 +146,17 @@ def _utterance(sentence: Sentence, job: AudioJob, lengths: Sequence[int], out: P
         {"lang": segment.language, "speaker": segment.speaker.name, "duration": seconds, "text": segment.text}
         for segment, seconds in parts
     ]
-    is_mixed = len(shares) > 1
-    return Utterance(
+    utterance = Utterance(
         audio_filepath=os.path.join(out, "audio", path.parent.name, path.name),
         duration=sum(lengths) / SAMPLE_RATE,
         text=sentence.text,
-        lang=largest_share(shares),
+        lang=sentence.segments[0].language,
         id=path.stem,
         corpus="synthetic",
         speaker=sentence.speaker,
-        extra={"segments": segments} if is_mixed else {},
-        lang_shares=shares if is_mixed else None,
+        extra={"segments": segments} if len(shares) > 1 else {},
     )
+    return utterance.with_languages(shares)
 
 
 def _num_cores() -> int:
