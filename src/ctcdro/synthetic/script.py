@@ -57,7 +57,7 @@ class SpeakerPace(NamedTuple):
     """(n,) seconds of each word."""
 
 
-class Segment(NamedTuple):
+class SpokenPart(NamedTuple):
     """What one speaker says."""
 
     language: str
@@ -73,7 +73,7 @@ class Segment(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    segments: tuple[Segment, ...]
+    segments: tuple[SpokenPart, ...]
     """One, or several if the sentence changes its language."""
 
     @property
@@ -137,10 +137,10 @@ class _Writer:
     def _speaker(self, language: str, rng: np.random.Generator) -> Speaker:
         return self._speakers[language][int(rng.integers(len(self._speakers[language])))]
 
-    def _segment(self, language: str, speaker: Speaker, seconds: float, rng: np.random.Generator) -> Segment:
+    def _segment(self, language: str, speaker: Speaker, seconds: float, rng: np.random.Generator) -> SpokenPart:
         words, pace = self._words[language], self._paces[speaker]
         chosen = tuple(words[index] for index in compose(pace.seconds, seconds - pace.base, rng))
-        return Segment(language, speaker, chosen)
+        return SpokenPart(language, speaker, chosen)
 
     def _new(self, name: str, target: float, draw: Callable[[float], Sentence]) -> Sentence:
         """Draws a sentence of about `target` seconds that is not in `seen`, and adds it."""
