@@ -26,7 +26,7 @@ def synthetic(
         list[str] | None,
         typer.Option(
             metavar="[CODE=]TRAIN:DEV:TEST",
-            help="Minutes of audio, e.g. 10:2:5, or cmn+eng=3:1:2 for code-switching. Repeatable.",
+            help="Minutes of audio per language, e.g. 10:2:5, or cmn+eng=3:1:2 for code-switching. Repeatable.",
             show_default="10:2:5",
         ),
     ] = None,
