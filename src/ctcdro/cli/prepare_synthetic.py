@@ -18,7 +18,7 @@ def synthetic(
     code_switching: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CODE+CODE",
+            metavar="CODES",
             help="Add utterances that switch between languages, e.g. cmn+eng. Repeatable.",
         ),
     ] = None,
@@ -71,7 +71,7 @@ def synthetic(
     """Speech synthesized by eSpeak NG, in 42 languages.
 
     Options that start with CODE= apply to that language or, without it, to all. Code-switching has the means of its
-    languages, and its own options with CODE+CODE=. The same command gives the same bytes; run it again to resume.
+    languages, and its own options such as cmn+eng=. The same command gives the same bytes; run it again to resume.
 
     Example: ctcdro prepare synthetic --languages ces,kor --minutes 10:2:5 --noise kor=12:20 --out data/synthetic
     """
