@@ -4,6 +4,7 @@
     only --language kor,ron       training data of these languages only; other splits have all
     shuffled --language kor       a fifth of its training transcripts belong to other utterances of it
     few --language deu            a tenth of its training utterances
+    majority --language cmn,eng   training utterances in several languages have the one with the largest share only
 
 Audio is not copied.
 """
@@ -39,7 +40,17 @@ def shuffle_fifth(utterances: list[Utterance]) -> list[Utterance]:
     return changed
 
 
-VARIANTS: dict[str, Change] = {"without": remove, "only": remove, "shuffled": shuffle_fifth, "few": keep_tenth}
+def keep_largest_share(utterances: list[Utterance]) -> list[Utterance]:
+    return [replace(one, lang_shares=None) for one in utterances]
+
+
+VARIANTS: dict[str, Change] = {
+    "without": remove,
+    "only": remove,
+    "shuffled": shuffle_fifth,
+    "few": keep_tenth,
+    "majority": keep_largest_share,
+}
 
 
 def write_variant(dataset: Path, out: Path, languages: set[str], variant: str) -> None:
