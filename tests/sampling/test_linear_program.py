@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from ctcdro.sampling.linear_program import Columns, solve
+from ctcdro.sampling.linear_program import SparseColumns, solve
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -14,7 +14,7 @@ def test_amounts_meet_the_demands_at_the_least_cost(seed):
     rows = np.hstack([np.tile(np.arange(num_rows), (3, 1)), rng.integers(num_rows, size=(3, num_columns))])
     entries = np.hstack([np.eye(3)[:1].T * np.ones(num_rows), rng.integers(0, 4, (3, num_columns)) + 0.0])
     costs, demands = rng.uniform(1, 3, num_rows + num_columns), rng.uniform(10, 1000, num_rows)
-    amounts, prices = solve(Columns(rows, entries, num_rows), costs, demands)
+    amounts, prices = solve(SparseColumns(rows, entries, num_rows), costs, demands)
     dense = np.zeros((num_rows, num_rows + num_columns))
     np.add.at(dense, (rows, np.arange(num_rows + num_columns)), entries)
     best = linprog(costs, A_eq=dense, b_eq=demands, method="highs")
@@ -26,6 +26,6 @@ def test_amounts_meet_the_demands_at_the_least_cost(seed):
 
 
 def test_a_row_without_entries_is_allowed():
-    columns = Columns(np.array([[0, 0]]), np.array([[1.0, 2.0]]), num_rows=2)
+    columns = SparseColumns(np.array([[0, 0]]), np.array([[1.0, 2.0]]), num_rows=2)
     amounts, _ = solve(columns, np.array([1.0, 3.0]), np.array([4.0, 0.0]))
     assert amounts == pytest.approx([4.0, 0.0], abs=1e-2)

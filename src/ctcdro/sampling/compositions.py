@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .batch_arrays import Durations, Indices, PackedBatches, Seconds, running_total
-from .linear_program import Columns, solve
+from .linear_program import SparseColumns, solve
 
 CLASS_WIDTH = 0.025  # relative difference of the lengths in a class
 NUM_CHOICES = 6  # at most, of the number of longest utterances in a batch
@@ -162,7 +162,7 @@ def least_padded(
     num_classes = len(lengths)
     alone = np.arange(num_classes)
     balance = np.full((1, len(possible.sizes)), num_classes)
-    columns = Columns(
+    columns = SparseColumns(
         np.hstack([np.vstack([possible.classes, balance]), np.tile(alone, (4, 1))]),
         np.hstack(
             [

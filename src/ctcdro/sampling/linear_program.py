@@ -18,7 +18,7 @@ PRECISION = 1e-4  # relative, of costs and demands
 SHORT_OF_BOUNDARY = 0.99  # part of the longest possible step
 
 
-class Columns(NamedTuple):
+class SparseColumns(NamedTuple):
     """A sparse matrix. Entries of a column in the same row are added."""
 
     rows: npt.NDArray[np.int64]
@@ -66,13 +66,13 @@ class Iterate(NamedTuple):
         )
 
 
-def solve(columns: Columns, costs: Vector, demands: Vector) -> tuple[Vector, Vector]:
+def solve(columns: SparseColumns, costs: Vector, demands: Vector) -> tuple[Vector, Vector]:
     """(columns,) amounts such that `columns.times(amounts)` meets the demands, and (rows,) the prices of the demands.
 
     All costs must be positive.
 
     Example:
-        >>> columns = Columns(np.array([[0, 0, 1], [1, 1, 0]]), np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), 2)
+        >>> columns = SparseColumns(np.array([[0, 0, 1], [1, 1, 0]]), np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), 2)
         >>> amounts, prices = solve(columns, np.array([1.5, 1.0, 1.0]), np.array([3.0, 2.0]))
         >>> amounts.round(2).tolist(), prices.round(2).tolist()
         ([2.0, 1.0, 0.0], [1.0, 0.5])
@@ -93,7 +93,7 @@ def solve(columns: Columns, costs: Vector, demands: Vector) -> tuple[Vector, Vec
 
 
 def _change(
-    columns: Columns, costs: Vector, missing: Vector, inverse: npt.NDArray, now: Iterate, products: Vector
+    columns: SparseColumns, costs: Vector, missing: Vector, inverse: npt.NDArray, now: Iterate, products: Vector
 ) -> Iterate:
     """The change that meets the demands and the costs, and changes amounts * slacks by `products`, to first order."""
     excess = costs - columns.transposed_times(now.prices) - now.slacks
