@@ -46,14 +46,18 @@ def mel_filters(num_bins: int, fft: int = FFT) -> Tensor:
 
 
 class LogMel(nn.Module):
-    """A window function, (400,), and mel filters, (frequencies, bins)."""
+    """A window function, (400,), and mel filters, (frequencies, bins).
+
+    Spectra are computed in the precision of the window. In float32, the energy of quiet bins depends on the algorithm,
+    and large encoders amplify the difference.
+    """
 
     def __init__(self, window: Tensor, filters: Tensor) -> None:
         super().__init__()
         self.window: Tensor
         self.filters: Tensor
         self.kernel: Tensor | None
-        self.register_buffer("window", window.float(), persistent=False)
+        self.register_buffer("window", window, persistent=False)
         self.register_buffer("filters", filters.float(), persistent=False)
         self.register_buffer("kernel", None, persistent=False)
 
@@ -63,12 +67,12 @@ class LogMel(nn.Module):
         return make(self.filters.shape[1])
 
     def replace_fft(self) -> None:
-        """Computes spectra with one convolution from now on: slower in torch, but part of every inference runtime.
+        """Computes spectra with one matrix from now on: slower in torch, but part of every inference runtime.
 
-        The spectrum of a window is linear in its samples, so the spectra of unit impulses are the kernel.
+        The spectrum of a window is linear in its samples, so the spectra of unit impulses are the matrix.
         """
         spectra = self._spectrum(torch.eye(WINDOW, dtype=torch.float64))
-        self.kernel = torch.cat([spectra.real, spectra.imag], 1).T[:, None].float()
+        self.kernel = torch.cat([spectra.real, spectra.imag], 1).to(self.window.dtype)
 
     def _spectrum(self, windows: Tensor) -> Tensor:
         """(..., 400) samples -> (..., frequencies) complex amplitudes."""
@@ -80,9 +84,18 @@ class LogMel(nn.Module):
             spectrum = self._spectrum(audio.unfold(1, WINDOW, HOP))
             power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
         else:
-            real, imaginary = F.conv1d(audio[:, None], self.kernel, stride=HOP).transpose(1, 2).chunk(2, 2)
+            real, imaginary = (windows_of(audio).to(self.kernel) @ self.kernel).chunk(2, 2)
             power = real.square() + imaginary.square()
-        return (power @ self.filters).clamp(min=floor)
+        return (power.float() @ self.filters).clamp(min=floor)
+
+
+def windows_of(audio: Tensor) -> Tensor:
+    """(B, T) audio -> (B, F, 400), like `audio.unfold(1, WINDOW, HOP)`, with operations that every runtime has."""
+    size = math.gcd(WINDOW, HOP)
+    blocks = audio[:, : audio.shape[1] // size * size].unflatten(1, (-1, size))
+    per_window, per_hop = WINDOW // size, HOP // size
+    last = blocks.shape[1] - per_window
+    return torch.cat([blocks[:, first : last + first + 1 : per_hop] for first in range(per_window)], 2)
 
 
 class SmallLogMel(LogMel):
@@ -108,7 +121,7 @@ class WhisperLogMel(LogMel):
         filters = mel_filter_bank(
             WINDOW // 2 + 1, num_bins, 0.0, HIGHEST, SAMPLE_RATE, norm="slaney", mel_scale="slaney"
         )
-        super().__init__(torch.hann_window(WINDOW), torch.from_numpy(filters))
+        super().__init__(torch.hann_window(WINDOW, dtype=torch.float64), torch.from_numpy(filters))
 
     def num_frames(self, num_samples: Number) -> Number:
         return (num_samples + HOP - 1) // HOP
@@ -147,7 +160,7 @@ class KaldiFbank(LogMel):
         return num_windows(num_samples) // self.stacked
 
     def _spectrum(self, windows: Tensor) -> Tensor:
-        windows = windows * 2**15
+        windows = windows.to(self.window) * 2**15
         windows = windows - windows.mean(-1, keepdim=True)
         windows = windows - 0.97 * torch.cat([windows[..., :1], windows[..., :-1]], -1)
         return super()._spectrum(windows)
