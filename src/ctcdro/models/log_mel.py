@@ -48,7 +48,7 @@ def mel_filters(num_bins: int, fft: int = FFT) -> Tensor:
 class LogMel(nn.Module):
     """A window function, (400,), and mel filters, (frequencies, bins).
 
-    Spectra are computed in the precision of the window. In float32, the energy of quiet bins depends on the algorithm,
+    Features are computed in the precision of the window. In float32, the energy of quiet bins depends on the algorithm,
     and large encoders amplify the difference.
     """
 
@@ -58,7 +58,7 @@ class LogMel(nn.Module):
         self.filters: Tensor
         self.kernel: Tensor | None
         self.register_buffer("window", window, persistent=False)
-        self.register_buffer("filters", filters.float(), persistent=False)
+        self.register_buffer("filters", filters.to(window.dtype), persistent=False)
         self.register_buffer("kernel", None, persistent=False)
 
     def again(self) -> LogMel:
@@ -86,7 +86,7 @@ class LogMel(nn.Module):
         else:
             real, imaginary = (windows_of(audio).to(self.kernel) @ self.kernel).chunk(2, 2)
             power = real.square() + imaginary.square()
-        return (power.float() @ self.filters).clamp(min=floor)
+        return (power @ self.filters).clamp(min=floor)
 
 
 def windows_of(audio: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ class WhisperLogMel(LogMel):
             audio = F.pad(audio, (0, WINDOW + (size + 1) * HOP - audio.shape[1]))
             features = self._bins(audio, floor=1e-10).log10()
             features = torch.maximum(features, features.amax((1, 2), keepdim=True) - 8.0)
-            features = (features[:, :size] + 4.0) / 4.0
+            features = ((features[:, :size] + 4.0) / 4.0).float()
         return features.masked_fill(~real_frames(num_frames, size, audio.device)[:, :, None], 0.0)
 
 
@@ -171,6 +171,6 @@ class KaldiFbank(LogMel):
         num_frames, size = self.num_frames(num_samples), self.num_frames(audio.shape[1])
         with torch.autocast(audio.device.type, enabled=False):
             bins = self._bins(audio.float(), floor=1.192092955078125e-07)
-            features = normalized(bins.log(), num_windows(num_samples), correction=1)
+            features = normalized(bins.log(), num_windows(num_samples), correction=1).float()
         features = features[:, : size * self.stacked].unflatten(1, (size, self.stacked)).flatten(2)
         return features.masked_fill(~real_frames(num_frames, size, audio.device)[:, :, None], 0.0)
