@@ -54,15 +54,22 @@ def processor_seconds_of(function: Callable[[], object], repeats: int) -> float:
 
 
 def seconds_in_turns(
-    functions: Sequence[Callable[[], object]], num_rounds: int, num_warm_up: int = 1
+    functions: Sequence[Callable[[], object]],
+    num_rounds: int,
+    num_warm_up: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> npt.NDArray[np.float64]:
-    """(rounds, functions) seconds; every round calls each function once, in random order."""
+    """(rounds, functions) seconds; every round calls each function once, in random order.
+
+    Args:
+        clock: `time.process_time` counts the seconds of all threads, which other processes affect less.
+    """
     seconds = np.zeros((num_rounds, len(functions)))
     for number in range(-num_warm_up, num_rounds):
         for which in np.random.default_rng(number + num_warm_up).permutation(len(functions)):
-            start = time.perf_counter()
+            start = clock()
             functions[which]()
-            seconds[max(number, 0), which] = time.perf_counter() - start
+            seconds[max(number, 0), which] = clock() - start
     return seconds
 
 

@@ -38,6 +38,14 @@ def test_a_word_lasts_from_its_first_frame_to_its_last():
     assert first.confidence == pytest.approx((0.8 * 0.2) ** 0.5)
 
 
+def test_a_long_gap_begins_a_word_once():
+    a, b, space = (VOCABULARY.tokens.index(token) for token in ("a", "b", "|"))
+    labels = np.array([a, 0, 0, b, 0, 0, 0, a, 0, 0, space, 0, 0, b])
+    path = Path(labels, np.ones(len(labels)), 0.1 * np.arange(len(labels)))
+    assert [word.text for word in align_words(path, VOCABULARY, 0.1)] == ["aba", "b"]
+    assert [word.text for word in align_words(path, VOCABULARY, 0.1, longest_gap=0.25)] == ["ab", "a", "b"]
+
+
 def test_the_probability_of_a_language_is_that_of_its_token_to_be_the_first():
     tokens = list(VOCABULARY.language_labels)
     for seed in range(5):

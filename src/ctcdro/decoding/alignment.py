@@ -37,11 +37,16 @@ class Path:
         )
 
 
-def align_words(path: Path, vocabulary: Vocabulary, frame_seconds: float) -> tuple[TimedWord, ...]:
+def align_words(
+    path: Path, vocabulary: Vocabulary, frame_seconds: float, longest_gap: float = np.inf
+) -> tuple[TimedWord, ...]:
     """The words of a path, whose texts are those of `Vocabulary.decode_frames`.
 
     A character lasts from the start of its first frame to the end of its last. CTC models often emit a character in a
     single frame near its middle, so characters and words look shorter than they are.
+
+    Args:
+        longest_gap: seconds between two characters of a word. After a longer gap, a new word begins.
     """
     words: list[list[TimedCharacter]] = [[]]
     position = 0
@@ -53,6 +58,8 @@ def align_words(path: Path, vocabulary: Vocabulary, frame_seconds: float) -> tup
         elif text:
             start = max(0.0, float(path.times[first]) - frame_seconds / 2)
             end = float(path.times[position - 1]) + frame_seconds / 2
+            if words[-1] and start - words[-1][-1].end > longest_gap:
+                words.append([])
             words[-1].append(TimedCharacter(text, start, end, float(path.confidences[first:position].max())))
     return tuple(TimedWord(tuple(characters)) for characters in words if characters)
 

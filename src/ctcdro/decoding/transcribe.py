@@ -5,8 +5,9 @@ for transcript in transcriber.files(["a.wav", "interview.mp3"]):
     print(transcript.path, transcript.language, transcript.text)
 
 A recording that fits the window is recognized as a whole, exactly as `evaluate` does. A longer one is split at its
-pauses, and each piece has its own language. Pieces of all recordings are recognized together, in batches of similar
-length; transcripts have the order of the recordings. Memory does not grow with the length of a recording.
+pauses. Each piece has its own language, and a long gap between two characters is a space. Pieces of all recordings are
+recognized together, in batches of similar length; transcripts have the order of the recordings. Memory does not grow
+with the length of a recording.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ logger = logging.getLogger(__name__)
 
 # Seconds of the default window: as long as the longest training utterance, within these limits.
 SHORTEST_WINDOW, LONGEST_WINDOW = 5.0, 30.0
+
+# Seconds without a character after which a new word begins, if a recording is split. Models learn spaces within
+# utterances; between two utterances in one piece, they often emit none.
+LONGEST_GAP = 0.4
 
 # Seconds of audio from which batches are formed: enough for little padding, while transcripts appear early.
 SECONDS_AHEAD = 300.0
@@ -229,12 +234,14 @@ class Transcriber:
             else:
                 runs.append([piece])
         duration = job.num_samples / SAMPLE_RATE
-        segments = tuple(self._segment(run) for run in runs)
+        longest_gap = LONGEST_GAP if len(job.recognized) > 1 else np.inf
+        segments = tuple(self._segment(run, longest_gap) for run in runs)
         return RecordingTranscript(job.recording.path, duration, segments, job.recording.id, job.recording.offset)
 
-    def _segment(self, run: list[_Recognized]) -> Segment:
+    def _segment(self, run: list[_Recognized], longest_gap: float) -> Segment:
         """Pieces without a pause between them are one segment, in the language of the first."""
-        words = align_words(Path.join([piece.path for piece in run]), self.vocabulary, self.model.frame_seconds)
+        path = Path.join([piece.path for piece in run])
+        words = align_words(path, self.vocabulary, self.model.frame_seconds, longest_gap)
         return Segment(run[0].start, run[-1].end, run[0].language, run[0].languages, words)
 
 

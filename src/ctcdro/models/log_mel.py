@@ -47,15 +47,19 @@ def mel_filters(num_bins: int, fft: int = FFT) -> Tensor:
 
 
 class LogMel(nn.Module):
-    """A window function, (400,), and mel filters, (frequencies, bins)."""
+    """A window function, (400,), and mel filters, (frequencies, bins).
+
+    Features are computed in the precision of the window. In float32, the energy of quiet bins depends on the algorithm,
+    and large encoders amplify the difference.
+    """
 
     def __init__(self, window: Tensor, filters: Tensor) -> None:
         super().__init__()
         self.window: Tensor
         self.filters: Tensor
         self.kernel: Tensor | None
-        self.register_buffer("window", window.float(), persistent=False)
-        self.register_buffer("filters", filters.float(), persistent=False)
+        self.register_buffer("window", window, persistent=False)
+        self.register_buffer("filters", filters.to(window.dtype), persistent=False)
         self.register_buffer("kernel", None, persistent=False)
 
     def again(self) -> LogMel:
@@ -64,12 +68,12 @@ class LogMel(nn.Module):
         return make(self.filters.shape[1])
 
     def replace_fft(self) -> None:
-        """Computes spectra with one convolution from now on: slower in torch, but part of every inference runtime.
+        """Computes spectra with one matrix from now on: slower in torch, but part of every inference runtime.
 
-        The spectrum of a window is linear in its samples, so the spectra of unit impulses are the kernel.
+        The spectrum of a window is linear in its samples, so the spectra of unit impulses are the matrix.
         """
         spectra = self._spectrum(torch.eye(WINDOW, dtype=torch.float64))
-        self.kernel = torch.cat([spectra.real, spectra.imag], 1).T[:, None].float()
+        self.kernel = torch.cat([spectra.real, spectra.imag], 1).to(self.window.dtype)
 
     def _spectrum(self, windows: Tensor) -> Tensor:
         """(..., 400) samples -> (..., frequencies) complex amplitudes."""
@@ -81,9 +85,18 @@ class LogMel(nn.Module):
             spectrum = self._spectrum(audio.unfold(1, WINDOW, HOP))
             power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
         else:
-            real, imaginary = F.conv1d(audio[:, None], self.kernel, stride=HOP).transpose(1, 2).chunk(2, 2)
+            real, imaginary = (windows_of(audio).to(self.kernel) @ self.kernel).chunk(2, 2)
             power = real.square() + imaginary.square()
         return (power @ self.filters).clamp(min=floor)
+
+
+def windows_of(audio: Tensor) -> Tensor:
+    """(B, T) audio -> (B, F, 400), like `audio.unfold(1, WINDOW, HOP)`, with operations that every runtime has."""
+    size = math.gcd(WINDOW, HOP)
+    blocks = audio[:, : audio.shape[1] // size * size].unflatten(1, (-1, size))
+    per_window, per_hop = WINDOW // size, HOP // size
+    last = blocks.shape[1] - per_window
+    return torch.cat([blocks[:, first : last + first + 1 : per_hop] for first in range(per_window)], 2)
 
 
 class SmallLogMel(LogMel):
@@ -109,7 +122,7 @@ class WhisperLogMel(LogMel):
         filters = mel_filter_bank(
             WINDOW // 2 + 1, num_bins, 0.0, HIGHEST, SAMPLE_RATE, norm="slaney", mel_scale="slaney"
         )
-        super().__init__(torch.hann_window(WINDOW), torch.from_numpy(filters))
+        super().__init__(torch.hann_window(WINDOW, dtype=torch.float64), torch.from_numpy(filters))
 
     def num_frames(self, num_samples: Number) -> Number:
         return (num_samples + HOP - 1) // HOP
@@ -125,7 +138,7 @@ class WhisperLogMel(LogMel):
             audio = F.pad(audio, (0, WINDOW + (size + 1) * HOP - audio.shape[1]))
             features = self._bins(audio, floor=1e-10).log10()
             features = torch.maximum(features, features.amax((1, 2), keepdim=True) - 8.0)
-            features = (features[:, :size] + 4.0) / 4.0
+            features = ((features[:, :size] + 4.0) / 4.0).float()
         return features.masked_fill(~real_frames(num_frames, size, audio.device)[:, :, None], 0.0)
 
 
@@ -148,7 +161,7 @@ class KaldiFbank(LogMel):
         return num_windows(num_samples) // self.stacked
 
     def _spectrum(self, windows: Tensor) -> Tensor:
-        windows = windows * 2**15
+        windows = windows.to(self.window) * 2**15
         windows = windows - windows.mean(-1, keepdim=True)
         windows = windows - 0.97 * torch.cat([windows[..., :1], windows[..., :-1]], -1)
         return super()._spectrum(windows)
@@ -159,7 +172,7 @@ class KaldiFbank(LogMel):
         num_frames, size = self.num_frames(num_samples), self.num_frames(audio.shape[1])
         with torch.autocast(audio.device.type, enabled=False):
             bins = self._bins(audio.float(), floor=1.192092955078125e-07)
-            features = normalized(bins.log(), num_windows(num_samples), correction=1)
+            features = normalized(bins.log(), num_windows(num_samples), correction=1).float()
         features = features[:, : size * self.stacked].unflatten(1, (size, self.stacked)).flatten(2)
         return features.masked_fill(~real_frames(num_frames, size, audio.device)[:, :, None], 0.0)
 
@@ -173,7 +186,7 @@ class ParakeetLogMel(LogMel):
         from transformers.audio_utils import mel_filter_bank
 
         filters = mel_filter_bank(FFT // 2 + 1, num_bins, 0.0, HIGHEST, SAMPLE_RATE, norm="slaney", mel_scale="slaney")
-        super().__init__(torch.hann_window(WINDOW, periodic=False), torch.from_numpy(filters))
+        super().__init__(torch.hann_window(WINDOW, periodic=False, dtype=torch.float64), torch.from_numpy(filters))
 
     @property
     def extractor_settings(self) -> dict[str, Any]:
@@ -193,10 +206,10 @@ class ParakeetLogMel(LogMel):
         """(B, T) audio, (B,) samples -> (B, F, D)."""
         num_frames = self.num_frames(num_samples)
         with torch.autocast(audio.device.type, enabled=False):
-            audio = audio.float()
+            audio = audio.to(self.window)
             audio = audio - self.preemphasis * F.pad(audio, (1, -1))
             audio = audio.masked_fill(~real_frames(num_samples, audio.shape[1], audio.device), 0.0)
             bins = self._bins(F.pad(audio, (WINDOW // 2, WINDOW // 2)), floor=0.0)[:, : self.num_frames(audio.shape[1])]
             features = centered((bins + 2.0**-24).log(), num_frames)
             count = (num_frames - 1).to(features, non_blocking=True)[:, None, None]
-            return features / ((features.square().sum(1, keepdim=True) / count).sqrt() + 1e-5)
+            return (features / ((features.square().sum(1, keepdim=True) / count).sqrt() + 1e-5)).float()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,9 @@ OUTPUTS = ("logprobs", "logprobs_lengths")
 
 # A file of protocol buffers cannot be larger than 2 GB. Larger weights are in a second file.
 MAX_FILE_BYTES = 1_800_000_000
+
+# Weights of the log-mel spectrogram.
+LOG_MEL = re.compile(r"(log_mel|features)\.(kernel|filters)$")
 
 # The tokens for blank and word space in lists of tokens of other programs.
 LISTED_AS = {BLANK: "<blk>", WORD_SPACE: "\N{LOWER ONE EIGHTH BLOCK}"}
@@ -115,7 +119,7 @@ def _quiet_exporters() -> Iterator[None]:
 
 
 def _write_int8(source: Path, target: Path) -> None:
-    """Quantizes the weights of linear layers. Convolutions and mel filters keep their precision."""
+    """Quantizes the weights of linear layers. Convolutions and the log-mel spectrogram keep their precision."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -124,7 +128,7 @@ def _write_int8(source: Path, target: Path) -> None:
         source,
         target,
         op_types_to_quantize=["MatMul", "Gemm"],
-        nodes_to_exclude=[node.name for node in graph.node if any(name.endswith("filters") for name in node.input)],
+        nodes_to_exclude=[node.name for node in graph.node if any(map(LOG_MEL.search, node.input))],
         per_channel=True,
         reduce_range=True,  # sums of products of 8 bits saturate on CPUs without VNNI
         weight_type=QuantType.QInt8,
