@@ -41,7 +41,7 @@ def test_a_pass_has_every_utterance_once_in_batches_of_one_group_near_the_target
 def test_chunks_change_their_order_and_their_batches_from_pass_to_pass():
     data = corpus()
     sampler = ChunkedBatchSampler(data, exponent=1.0, chunk_size=500)
-    first, second = ([batch for batch in sampler.plan(epoch)] for epoch in (0, 1))
+    first, second = (list(sampler.plan(epoch)) for epoch in (0, 1))
     repeated = {tuple(sorted(batch)) for batch in first} & {tuple(sorted(batch)) for batch in second}
     assert len(repeated) < 0.03 * len(first)
     assert [min(batch) // 500 for batch in first] != [min(batch) // 500 for batch in second]

@@ -122,7 +122,7 @@ def test_impossible_limits_are_rejected(limit, message):
 
 
 def test_too_few_passes_for_the_training_are_rejected():
-    with pytest.raises(ValueError, match=r"2 passes over all groups are \d+ batches, fewer than the 10,000 of training"):
+    with pytest.raises(ValueError, match=r"2 passes over all groups are \d+ batches, fewer than the 10,000"):
         planned(limit=PassLimit(2, 10_000))
 
 

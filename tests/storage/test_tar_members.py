@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -59,13 +60,20 @@ def test_a_compressed_archive_and_another_file_are_rejected():
             list(tar_members(io.BytesIO(content), "a.tar"))
 
 
+def is_intact(content):
+    try:
+        list(tar_members(io.BytesIO(content), ""))
+    except ValueError:
+        return False
+    return True
+
+
 @given(st.data())
 def test_damaged_archives_end_with_members_or_an_error_that_names_the_file(data):
     content = bytearray(archive())
     for place in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=5)):
         content[place] = data.draw(st.integers(0, 255))
-    try:
-        for _, start, size in tar_members(io.BytesIO(bytes(content)), "a.tar"):
+    members = tar_members(io.BytesIO(bytes(content)), "a.tar")
+    with nullcontext() if is_intact(bytes(content)) else pytest.raises(ValueError, match=r"^a\.tar: "):
+        for _, start, size in members:
             assert 0 <= start <= start + size <= len(content)
-    except ValueError as error:
-        assert str(error).startswith("a.tar: ")

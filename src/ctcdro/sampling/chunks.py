@@ -8,6 +8,7 @@ in random order. Any batch can be planned without those before it, so resuming c
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,7 +107,7 @@ class ChunkedBatchSampler(PlannedInRounds):
         starts = running_total(data.group_sizes)
         self._chunks = [
             self._measure(number, int(start), int(stop))
-            for number, (start, stop) in enumerate(zip(starts[:-1], starts[1:], strict=True))
+            for number, (start, stop) in enumerate(itertools.pairwise(starts))
         ]
         self.num_groups = len(self._chunks)
         self._batches_per_pass = np.array([one.num_batches.sum() / one.copies for one in self._chunks])
@@ -139,9 +140,7 @@ class ChunkedBatchSampler(PlannedInRounds):
                     f"{name} has only {seconds:g} s of audio, and would be repeated over {MAX_REPEATS:,} times in a "
                     f"batch of {self.batch_duration:g} s. Remove the group, or lower `batch_duration`."
                 )
-        packers = (
-            self._packer(int(first), int(last), copies) for first, last in zip(bounds[:-1], bounds[1:], strict=True)
-        )
+        packers = (self._packer(int(first), int(last), copies) for first, last in itertools.pairwise(bounds))
         return GroupChunks(bounds, copies, np.array([packer.num_batches for packer in packers]))
 
     def _packer(self, start: int, stop: int, copies: int) -> Packer:
