@@ -43,6 +43,7 @@ OTHERS = (
     "sampler_peers",
     "scale",
     "sharding",
+    "shards",
     "subgroup_search",
     "transcription_speed",
 )

@@ -1,0 +1,186 @@
+"""Does training on shards need constant memory? .venv/bin/python benchmarks/shards.py
+
+Made-up utterances of 1 to 4 s in six languages: 1,000 different ones in a shard of lhotse Shar, and further shards are
+hard links to it. The same utterances in a manifest are the comparison. `mel-small` trains for 200 steps of one batch of
+10 s. Each row is a separate process without data-loading workers; memory is its peak. "Resumed" is killed after step
+150, with a checkpoint after step 100, and must end with the same model and group weights.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+from measuring import ResultTable, peak_memory
+
+from ctcdro.runs.config import parse_config
+from ctcdro.runs.folder import RunFolder
+from ctcdro.speech.manifest import Manifest
+from ctcdro.speech.shards.build import open_index
+from ctcdro.speech.utterance import Utterance
+from ctcdro.storage.json_files import json_line, read_log
+from ctcdro.training.loop import train
+
+LANGUAGES = ("ces", "cmn", "deu", "pol", "ron", "zul")
+SHARD_SIZE = 1000
+NUM_STEPS, CHECKPOINT, KILLED_AT, FIRST_TIMED = 200, 100, 150, 20
+RATE = 16_000
+
+
+def write_utterances(folder: Path) -> list[Utterance]:
+    """Writes the audio files of one shard: noise, because its content does not matter."""
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    utterances = []
+    for number in range(SHARD_SIZE):
+        duration = float(rng.uniform(1.0, 4.0).round(3))
+        path = folder / f"utterance-{number:04d}.flac"
+        soundfile.write(path, 0.1 * rng.standard_normal(round(duration * RATE)), RATE)
+        text = " ".join("".join(rng.choice(list("abcdefghij"), 4)) for _ in range(round(2 * duration)))
+        utterances.append(Utterance(str(path), duration, text, LANGUAGES[number % len(LANGUAGES)], id=path.stem))
+    return utterances
+
+
+def write_shards(dataset: Path, utterances: list[Utterance], num_shards: int) -> None:
+    folder = dataset / "train"
+    folder.mkdir(parents=True)
+    with tarfile.open(folder / "recording.000000.tar", "w") as tar:
+        for one in utterances:
+            tar.add(one.audio_filepath, f"{one.id}.flac")
+            metadata = tarfile.TarInfo(f"{one.id}.json")
+            tar.addfile(metadata, io.BytesIO())
+    cuts = "".join(json_line(cut_of(one)) for one in utterances)
+    (folder / "cuts.000000.jsonl.gz").write_bytes(gzip.compress(cuts.encode()))
+    for number in range(1, num_shards):
+        for name in ("recording.{:06d}.tar", "cuts.{:06d}.jsonl.gz"):
+            os.link(folder / name.format(0), folder / name.format(number))
+
+
+def cut_of(one: Utterance) -> dict[str, Any]:
+    """As lhotse writes it."""
+    spoken = {"id": one.id, "recording_id": one.id, "start": 0.0, "duration": one.duration, "channel": 0}
+    source = {"type": "shar", "channels": [0], "source": ""}
+    recording = {"id": one.id, "sources": [source], "sampling_rate": RATE, "num_samples": round(one.duration * RATE)}
+    return {
+        "id": one.id,
+        "start": 0,
+        "duration": one.duration,
+        "channel": 0,
+        "supervisions": [{**spoken, "text": one.text, "language": one.lang}],
+        "recording": {**recording, "duration": one.duration},
+        "type": "MonoCut",
+    }
+
+
+def write_manifest(dataset: Path, utterances: list[Utterance], num_shards: int) -> None:
+    dataset.mkdir()
+    lines = [json_line(one.to_record()) for one in utterances]
+    with open(dataset / "train.jsonl", "w", encoding="utf-8") as file:
+        for _ in range(num_shards):
+            file.writelines(lines)
+
+
+def measure_index(dataset: str) -> dict[str, float]:
+    start = time.perf_counter()
+    open_index(Path(dataset) / "train")
+    return {"seconds": time.perf_counter() - start, "memory": peak_memory() / 1e6}
+
+
+def measure_training(dataset: str, out: str, killed_at: str = "0") -> dict[str, Any]:
+    """Trains until the end or until a step; one that was killed is resumed."""
+    values = {
+        "dataset": dataset,
+        "model": {"encoder": "mel-small"},
+        "objective": {"name": "ctc-dro"},
+        "data": {"num_workers": 0},
+        "sampling": {"batch_duration": 10.0},
+        "optimizer": {"batches_per_step": 1},
+        "training": {
+            "num_batches": NUM_STEPS,
+            "validate_every_batches": NUM_STEPS,
+            "checkpoint_every_steps": CHECKPOINT,
+            "trackers": [],
+        },
+    }
+    start, first_step = time.perf_counter(), 0.0
+
+    def watch(record: dict[str, Any]) -> None:
+        nonlocal first_step
+        first_step = first_step or time.perf_counter() - start
+        if record["step"] == int(killed_at):
+            print(json.dumps({}), flush=True)
+            os._exit(0)  # as by SIGKILL
+
+    folder = train(parse_config(values), out, watch)
+    files = [*sorted(path for path in folder.model.rglob("*") if path.is_file()), folder.group_weights]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files if path.suffix != ".md")).hexdigest()
+    return {"first_step": first_step, "memory": peak_memory() / 1e6, "speed": speed_of(folder), "digest": digest}
+
+
+def speed_of(folder: RunFolder) -> float:
+    """Seconds of audio per second, after the first steps."""
+    steps = [record for record in read_log(folder.log) if "audio_seconds" in record]
+    timed = steps[FIRST_TIMED:]
+    return sum(step["audio_seconds"] for step in timed) / (timed[-1]["seconds"] - steps[FIRST_TIMED - 1]["seconds"])
+
+
+def in_a_process(*arguments: object) -> dict[str, Any]:
+    command = [sys.executable, __file__, *map(str, arguments)]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def rows_of(root: Path, utterances: list[Utterance], num_cuts: int) -> Iterator[tuple[str, ...]]:
+    for kind, write in (("Shar", write_shards), ("manifest", write_manifest)):
+        dataset = root / f"{kind}-{num_cuts}"
+        write(dataset, utterances, num_cuts // SHARD_SIZE)
+        Manifest(utterances[:: SHARD_SIZE // 12]).write(dataset / "dev.jsonl")
+        if kind == "Shar":
+            got = in_a_process("index", dataset)
+            yield f"{num_cuts:,}", "Shar: building the index, once", f"{got['memory']:.0f}", f"{got['seconds']:.0f}", ""
+        whole = in_a_process("training", dataset, root / f"{dataset.name}-whole")
+        yield _row(num_cuts, kind, whole)
+        if kind == "Shar":
+            out = root / f"{dataset.name}-resumed"
+            in_a_process("training", dataset, out, KILLED_AT)
+            resumed = in_a_process("training", dataset, out)
+            if resumed["digest"] != whole["digest"]:
+                raise ValueError(f"{out} differs from the run that was not killed.")
+            yield _row(num_cuts, "Shar, resumed: the same bytes", resumed)
+
+
+def _row(num_cuts: int, name: str, got: dict[str, Any]) -> tuple[str, ...]:
+    return f"{num_cuts:,}", name, f"{got['memory']:.0f}", f"{got['first_step']:.1f}", f"{got['speed']:.0f}"
+
+
+def main(sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)) -> dict[str, ResultTable]:
+    table = ResultTable(
+        "cuts", "training data", "peak memory (MB)", "seconds until ready", "seconds of audio per second"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        utterances = write_utterances(Path(folder) / "audio")
+        for num_cuts in sizes:
+            for row in rows_of(Path(folder), utterances, num_cuts):
+                table.add(*row)
+    return {"shards": table}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        main()
+    elif sys.argv[1] == "index":
+        print(json.dumps(measure_index(sys.argv[2])))
+    else:
+        print(json.dumps(measure_training(*sys.argv[2:])))
