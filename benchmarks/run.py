@@ -43,7 +43,7 @@ OTHERS = (
     "sampler_peers",
     "scale",
     "sharding",
-    "shards",
+    "shard_training",
     "subgroup_search",
     "transcription_speed",
 )

@@ -43,7 +43,7 @@ def shar(original, tmp_path):
 
 def test_the_index_has_the_utterances_of_the_manifest(original, folder):
     manifest = {one.id: one for one in Manifest.read(original / "train.jsonl")}
-    index = open_index(folder)
+    index = open_index(folder.parent)
     assert {one.id: (one.text, one.lang) for one in index} == {
         one.id: (one.text, one.lang) for one in manifest.values()
     }
@@ -61,7 +61,7 @@ def test_the_index_has_the_utterances_of_the_manifest(original, folder):
 
 def test_audio_and_labels_are_those_of_the_manifest(original, folder):
     manifest = {one.id: one for one in Manifest.read(original / "train.jsonl")}
-    index = open_index(folder)
+    index = open_index(folder.parent)
     vocabulary = index.vocabulary()
     dataset = pickle.loads(pickle.dumps(ShardDataset(index, vocabulary)))  # as for workers that are not forked
     for number, one in enumerate(index):
@@ -72,7 +72,7 @@ def test_audio_and_labels_are_those_of_the_manifest(original, folder):
 
 
 def test_a_sample_is_found_by_places_within_languages(folder):
-    index = open_index(folder)
+    index = open_index(folder.parent)
     numbers = index.find({"bbb": [23, 0], "aaa": [5]})
     assert numbers == [5, 24, 47]
     sample = index.select(numbers)
@@ -92,17 +92,17 @@ def test_the_index_is_built_once_and_again_when_a_shard_changes(shar, monkeypatc
 
     write_index = build.write_index
     monkeypatch.setattr(build, "write_index", counted)
-    digests = [open_index(shar).digest for _ in range(2)]
+    digests = [open_index(shar.parent).digest for _ in range(2)]
     assert num_built == 1
     change_cuts(shar / "cuts.000001.jsonl.gz", lambda cut: {**cut, "duration": cut["duration"] + 0.01})
-    digests.append(open_index(shar).digest)
+    digests.append(open_index(shar.parent).digest)
     assert num_built == 2
     assert digests[0] == digests[1] != digests[2]
 
 
 def test_the_digest_depends_on_the_content_and_not_on_the_place(shar, tmp_path):
-    digest = open_index(shar).digest
-    shutil.copytree(shar, tmp_path / "elsewhere", ignore=shutil.ignore_patterns("index-*"))
+    digest = open_index(shar.parent).digest
+    shutil.copytree(shar, tmp_path / "elsewhere/train")
     assert open_index(tmp_path / "elsewhere").digest == digest
 
 
@@ -110,25 +110,25 @@ def test_groups_may_be_other_fields(shar):
     for number in range(5):
         path = shar / f"cuts.{number:06d}.jsonl.gz"
         change_cuts(path, lambda cut: {**cut, "custom": {"corpus": "even" if int(cut["id"][-1]) % 2 == 0 else "odd"}})
-    index = open_index(shar, ["corpus"])
+    index = open_index(shar.parent, ["corpus"])
     assert index.group_names == ["even", "odd"]
     assert index.languages_of_groups() == []
     found = [index[number] for number in index.find({"bbb": range(24)})]
     assert [one.lang for one in found] == ["bbb"] * 24
-    assert open_index(shar, ["lang", "corpus"]).group_names == ["aaa/even", "aaa/odd", "bbb/even", "bbb/odd"]
+    assert open_index(shar.parent, ["lang", "corpus"]).group_names == ["aaa/even", "aaa/odd", "bbb/even", "bbb/odd"]
     with pytest.raises(ValueError, match=r"cuts\.000000\.jsonl\.gz:1: cannot group by `gender`: it must be text"):
-        open_index(shar, ["gender"])
+        open_index(shar.parent, ["gender"])
 
 
 def test_listed_files_may_be_elsewhere_but_not_commands(shar, tmp_path):
-    expected = open_index(shar).digest
+    expected = open_index(shar.parent).digest
     names = {field: sorted(path.name for path in shar.glob(f"{field}.0*")) for field in ("cuts", "recording")}
     (tmp_path / "audio").mkdir()
     for name in names["recording"]:
         (shar / name).rename(tmp_path / "audio" / name)
     fields = {"cuts": names["cuts"], "recording": [str(tmp_path / "audio" / name) for name in names["recording"]]}
-    (shar / "fields.json").write_text(json.dumps(fields))
-    assert open_index(shar).digest == expected
+    (shar.parent / "train.json").write_text(json.dumps(fields))
+    assert open_index(shar.parent).digest == expected
     for bad, message in [
         ({"cuts": fields["cuts"]}, r'expected lists of files in "cuts" and "recording"'),
         ({**fields, "recording": fields["recording"][1:]}, "5 files of cuts, but 4 of recordings"),
@@ -136,9 +136,9 @@ def test_listed_files_may_be_elsewhere_but_not_commands(shar, tmp_path):
         ({**fields, "cuts": ["s3://bucket/cuts"] * 5}, "cuts must be local files"),
         ({**fields, "recording": ["gone.tar"] * 5}, r"gone\.tar: no such file"),
     ]:
-        (shar / "fields.json").write_text(json.dumps(bad))
+        (shar.parent / "train.json").write_text(json.dumps(bad))
         with pytest.raises(ValueError, match=message):
-            open_index(shar)
+            open_index(shar.parent)
 
 
 def remove_audio(shar):
@@ -150,8 +150,8 @@ def remove_cuts(shar):
 
 
 def remove_all(shar):
-    shutil.rmtree(shar)
-    shar.mkdir()
+    for path in shar.iterdir():
+        path.unlink()
 
 
 def truncate_audio(shar):
@@ -219,12 +219,12 @@ DAMAGES = {
 def test_a_damaged_shard_is_found_before_training_and_named(shar, damage, message):
     damage(shar)
     with pytest.raises(ValueError, match=message):
-        open_index(shar)
-    assert not list(shar.glob("index-*"))
+        open_index(shar.parent)
+    assert not list(shar.parent.glob("train-index/*"))
 
 
 def test_audio_that_disappears_or_shrinks_later_is_an_audio_error(shar):
-    index = open_index(shar)
+    index = open_index(shar.parent)
     vocabulary = index.vocabulary()
     path = shar / "recording.000000.tar"
     path.write_bytes(path.read_bytes()[:1000])
@@ -240,6 +240,11 @@ def test_audio_that_disappears_or_shrinks_later_is_an_audio_error(shar):
     assert re.match(r".*cuts\.000000\.jsonl\.gz:1: ", skipped.error)
 
 
+def in_train(dataset):
+    (dataset / "train").mkdir(exist_ok=True)
+    return dataset / "train"
+
+
 WEBDATASET_DAMAGES = {
     "no JSON": ([("a.wav", b"RIFF")], r"0\.tar: utterance 'a': expected a JSON file and one audio file; found a\.wav"),
     "two audio files": ([("a.json", b"{}"), ("a.wav", b""), ("a.flac", b"")], "expected a JSON file and one audio"),
@@ -251,7 +256,7 @@ WEBDATASET_DAMAGES = {
 
 @pytest.mark.parametrize(("members", "message"), WEBDATASET_DAMAGES.values(), ids=WEBDATASET_DAMAGES.keys())
 def test_a_damaged_utterance_of_webdataset_is_named(tmp_path, members, message):
-    with tarfile.open(tmp_path / "0.tar", "w") as tar:
+    with tarfile.open(in_train(tmp_path) / "0.tar", "w") as tar:
         for name, content in members:
             add(tar, name, content)
     with pytest.raises(ValueError, match=message):
@@ -259,14 +264,14 @@ def test_a_damaged_utterance_of_webdataset_is_named(tmp_path, members, message):
 
 
 def test_text_files_replace_the_text_of_the_json(tmp_path):
-    with tarfile.open(tmp_path / "0.tar", "w") as tar:
+    with tarfile.open(in_train(tmp_path) / "0.tar", "w") as tar:
         add(tar, "folder/a.b.json", b'{"text": "x", "lang": "aaa", "duration": 1.5}')
         add(tar, "folder/c.json", b'{"lang": "aaa", "duration": 1.5}')
         add(tar, "folder/c.txt", "dobrý den\n".encode())
         add(tar, "folder/c.flac", b"audio")
     with pytest.raises(ValueError, match="utterance 'folder/a': expected a JSON file"):
         open_index(tmp_path)
-    with tarfile.open(tmp_path / "0.tar", "w") as tar:
+    with tarfile.open(in_train(tmp_path) / "0.tar", "w") as tar:
         add(tar, "folder/c.json", b'{"lang": "aaa", "duration": 1.5}')
         add(tar, "folder/c.txt", "dobrý den\n".encode())
         add(tar, "folder/c.flac", b"audio")

@@ -53,7 +53,7 @@ def test_a_run_on_shards_resumes_exactly_with_and_without_workers(dataset, tmp_p
         interrupt(config(num_workers), out, 1)
         interrupt(config(num_workers), out, 5)
         interrupt(config(num_workers), out, 6, after="validation")
-        shutil.rmtree(dataset / "train" / "index-lang")  # an index that is built again changes nothing
+        shutil.rmtree(dataset / "train-index")  # an index that is built again changes nothing
         found = outcome(train(config(num_workers), out).path)
         if method == "error-weighted" and num_workers:  # workers request batches before the weights change
             assert found["log"][0] == whole["log"][0]
@@ -100,7 +100,7 @@ def test_a_changed_shard_cannot_be_resumed(dataset, tmp_path):
     interrupt(config, tmp_path / "run", 3)
     (tmp_path / "dataset/train/cuts.000002.jsonl.gz").unlink()
     (tmp_path / "dataset/train/recording.000002.tar").unlink()
-    with pytest.raises(ValueError, match=r"Cannot resume .*dataset/train"):
+    with pytest.raises(ValueError, match=r"Cannot resume .*dataset/train-index/lang"):
         train(config, tmp_path / "run")
 
 
@@ -132,7 +132,7 @@ def remove(dataset):
 
 def truncate_indexed(dataset):
     """After the index was built, and with the time of before, as by a damaged disk."""
-    open_index(dataset / "train")
+    open_index(dataset)
     path = dataset / "train/recording.000001.tar"
     path.write_bytes(path.read_bytes()[:10_000])
 

@@ -25,7 +25,7 @@ from ..speech.manifest import Groups, Manifest
 from ..speech.shards.build import open_index
 from ..speech.shards.dataset import ShardAudioReader, ShardDataset
 from ..speech.shards.index import ShardIndex
-from ..speech.shards.layout import shards_folder
+from ..speech.shards.layout import has_shards
 from ..speech.vocabulary import Vocabulary
 from .optimizer import num_steps
 from .training_sample import TrainingSample, sample_places, sample_training_data
@@ -75,8 +75,7 @@ def read_training_data(config: Config, track: Track = untracked) -> TrainingData
     Raises:
         ValueError: if there are no training data, or if their kind contradicts the configuration.
     """
-    folder = shards_folder(config.dataset)
-    if folder is None:
+    if not has_shards(config.dataset):
         return ManifestData(read_manifest(config.dataset / "train.jsonl"), config.data.group_by)
     if config.sampler not in ("length-matched", "adaptive"):
         raise ValueError(
@@ -88,7 +87,7 @@ def read_training_data(config: Config, track: Track = untracked) -> TrainingData
             f"model.feature_cache_dir: needs train.jsonl, but the training data of {config.dataset} are shards. Remove "
             "it."
         )
-    return ShardData(open_index(folder, config.data.group_by, track))
+    return ShardData(open_index(config.dataset, config.data.group_by, track))
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -208,4 +207,4 @@ class ShardData(TrainingData):
         return self.utterances.durations_of(numbers)
 
     def digest(self) -> tuple[Path, str]:
-        return self.utterances.folder.parent, self.utterances.digest
+        return self.utterances.folder, self.utterances.digest

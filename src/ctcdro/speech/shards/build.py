@@ -28,21 +28,25 @@ from .index import FORMAT, RECORD, LanguageTotals, ShardIndex
 from .layout import Shard, find_shards
 from .remote import is_url
 
+INDEX = "train-index"  # next to the folder of the shards, in which lhotse would take it for one
+
 BYTES_PER_WRITE = 2**16
 _DIGESTED_BYTES = 2**20
 
 
-def open_index(folder: Path, by: Sequence[str] = ("lang",), track: Track = untracked) -> ShardIndex:
-    """Opens the index of the shards in a folder; builds it first if it is missing or the shards have changed.
+def open_index(dataset: Path, by: Sequence[str] = ("lang",), track: Track = untracked) -> ShardIndex:
+    """Opens the index of the shards of a dataset; builds it first if it is missing or the shards have changed.
+
+    Other processes wait until it is built.
 
     Args:
         by: fields that define the groups.
     """
-    shards = find_shards(folder)
-    index = folder / f"index-{'-'.join(by)}"
+    shards = find_shards(dataset)
+    index = dataset / INDEX / "-".join(by)
     states = [_state(shard) for shard in shards]
     if not _is_current(index, states):
-        with lock_folder(folder, wait=True):
+        with lock_folder(dataset / INDEX, wait=True):
             if not _is_current(index, states):  # another process may have built it
                 with atomic_folder(index) as unfinished:
                     write_index(unfinished, shards, states, by, track)

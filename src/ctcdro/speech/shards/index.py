@@ -1,6 +1,6 @@
 """`ShardIndex`: any utterance of a folder of shards, in memory that does not grow with their number.
 
-The index is a folder next to the shards, which `build` writes when a run first needs it:
+The index is the folder `train-index/<fields of groups>` of a dataset, which `build` writes when a run first needs it:
 
     index.json      groups, languages with their characters and statistics, digest
     shards.jsonl    files of each shard, with the sizes and times by which changes are noticed

@@ -1,10 +1,11 @@
-"""The shards of a folder.
+"""The shards of a dataset, in its folder train.
 
-    train/cuts.000000.jsonl.gz  train/recording.000000.tar  …    lhotse Shar, as `CutSet.to_shar` writes it
-    train/fields.json                                            its files by field, as `CutSet.to_shar` returns them
-    train/000000.tar  …                                          webdataset: audio and a JSON object per utterance
+    data/train/cuts.000000.jsonl.gz  data/train/recording.000000.tar  …    lhotse Shar, as `CutSet.to_shar` writes it
+    data/train/000000.tar  …                                               webdataset: audio and JSON per utterance
+    data/train.json                                                        files of Shar by field, if not all are there
 
-With `fields.json`, audio may be on an object store: {"cuts": ["cuts.000000.jsonl.gz"], "recording": ["s3://…"]}.
+With `train.json`, audio may be on an object store: {"cuts": ["cuts.000000.jsonl.gz"], "recording": ["s3://…"]}. The
+folder has nothing but shards, because lhotse would take other files for a field.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ...storage.json_files import read_json
 from ...storage.paths import resolve_audio_path
 from .remote import is_url
 
-FIELDS = "fields.json"
+FOLDER = "train"
+FIELDS = "train.json"
 AUDIO_FIELD = "recording"
 CUTS_ENDINGS = (".jsonl.gz", ".jsonl")
 
@@ -34,28 +36,20 @@ class Shard(NamedTuple):
         return self.cuts or self.audio
 
 
-def shards_folder(dataset: Path) -> Path | None:
-    """The folder with the training data of a dataset, unless it has train.jsonl or no such folder."""
-    folder = dataset / "train"
-    return folder if folder.is_dir() and not (dataset / "train.jsonl").is_file() else None
+def has_shards(dataset: Path) -> bool:
+    """Whether the training data of a dataset are shards; train.jsonl has precedence."""
+    is_there = (dataset / FOLDER).is_dir() or (dataset / FIELDS).is_file()
+    return is_there and not (dataset / "train.jsonl").is_file()
 
 
-def find_shards(folder: Path) -> list[Shard]:
-    """The shards of a folder, in the order of their names, or of `fields.json`.
+def find_shards(dataset: Path) -> list[Shard]:
+    """The shards of a dataset, in the order of their names, or of `train.json`.
 
     Raises:
         ValueError: if there are none, or one of them lacks a file. Names it.
     """
-    if (folder / FIELDS).is_file():
-        shards = _listed_shards(folder)
-    else:
-        names = sorted(os.listdir(folder))
-        cuts = [name for name in names if name.startswith("cuts.") and name.endswith(CUTS_ENDINGS)]
-        if cuts:
-            shards = [Shard(str(folder / _audio_name(name)), str(folder / name)) for name in cuts]
-            _refuse_unlisted(folder, names, shards)
-        else:
-            shards = [Shard(str(folder / name), None) for name in names if name.endswith(".tar")]
+    folder = dataset / FOLDER
+    shards = _listed_shards(dataset / FIELDS, folder) if (dataset / FIELDS).is_file() else _shards_in(folder)
     if not shards:
         raise ValueError(
             f"{folder}: no shards. Expected lhotse Shar (cuts.000000.jsonl.gz with {AUDIO_FIELD}.000000.tar, and so "
@@ -65,6 +59,16 @@ def find_shards(folder: Path) -> list[Shard]:
         for path in (shard.audio, shard.listing):
             if not is_url(path) and not os.path.isfile(path):
                 raise ValueError(f"{path}: no such file. This shard is missing; copy it, or remove {shard.listing}.")
+    return shards
+
+
+def _shards_in(folder: Path) -> list[Shard]:
+    names = sorted(os.listdir(folder))
+    cuts = [name for name in names if name.startswith("cuts.") and name.endswith(CUTS_ENDINGS)]
+    if not cuts:
+        return [Shard(str(folder / name), None) for name in names if name.endswith(".tar")]
+    shards = [Shard(str(folder / _audio_name(name)), str(folder / name)) for name in cuts]
+    _refuse_unlisted(folder, names, shards)
     return shards
 
 
@@ -81,8 +85,7 @@ def _refuse_unlisted(folder: Path, names: list[str], shards: list[Shard]) -> Non
             raise ValueError(f"{folder / name}: no cuts{number}.jsonl.gz for this shard. Copy it, or remove the shard.")
 
 
-def _listed_shards(folder: Path) -> list[Shard]:
-    path = folder / FIELDS
+def _listed_shards(path: Path, folder: Path) -> list[Shard]:
     fields: Any = read_json(path)
     columns: list[Any] = [fields.get(name) if isinstance(fields, dict) else None for name in ("cuts", AUDIO_FIELD)]
     if not all(isinstance(column, list) and all(isinstance(name, str) for name in column) for column in columns):

@@ -1,4 +1,4 @@
-"""Does training on shards need constant memory? .venv/bin/python benchmarks/shards.py
+"""Does training on shards need constant memory? .venv/bin/python benchmarks/shard_training.py
 
 Made-up utterances of 1 to 4 s in six languages: 1,000 different ones in a shard of lhotse Shar, and further shards are
 hard links to it. The same utterances in a manifest are the comparison. `mel-small` trains for 200 steps of one batch of
@@ -95,7 +95,7 @@ def write_manifest(dataset: Path, utterances: list[Utterance], num_shards: int) 
 
 def measure_index(dataset: str) -> dict[str, float]:
     start = time.process_time()
-    open_index(Path(dataset) / "train")
+    open_index(Path(dataset))
     return {"seconds": time.process_time() - start, "memory": peak_memory() / 1e6}
 
 
