@@ -2,8 +2,8 @@
 
 Made-up utterances of 1 to 4 s in six languages: 1,000 different ones in a shard of lhotse Shar, and further shards are
 hard links to it. The same utterances in a manifest are the comparison. `mel-small` trains for 200 steps of one batch of
-5 s. Each row is a separate process without data-loading workers, forked from one that has imported everything; memory is
-its peak. Times are processor times, because they depend less on other processes. "Resumed" is killed after step 150,
+5 s. Each row is a separate process without data-loading workers, forked from one that has imported everything. Memory
+is its peak. Times are processor times, because they depend less on other processes. "Resumed" is killed after step 150,
 with a checkpoint after step 100, and must end with the same model and group weights.
 """
 

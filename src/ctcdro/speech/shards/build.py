@@ -24,7 +24,7 @@ from ...storage.locks import lock_folder
 from ..manifest import group_shares
 from ..vocabulary import can_be_character
 from .entries import ShardEntry, read_entries
-from .index import FORMAT, RECORD, LanguageTotals, ShardIndex
+from .index import FORMAT, RECORD, IndexedLanguage, ShardIndex
 from .layout import Shard, find_shards
 from .remote import is_url
 
@@ -139,8 +139,8 @@ class LanguageSums:
             max(sums[5], seconds),
         ]
 
-    def totals(self) -> LanguageTotals:
-        return LanguageTotals("".join(sorted(self._characters - {" "})), *self._sums)  # type: ignore[arg-type]
+    def totals(self) -> IndexedLanguage:
+        return IndexedLanguage("".join(sorted(self._characters - {" "})), *self._sums)  # type: ignore[arg-type]
 
 
 class GroupFiles:

@@ -47,7 +47,7 @@ RECORDS_PER_READ = 2**16
 
 
 @dataclass(frozen=True)
-class LanguageTotals:
+class IndexedLanguage:
     """Sums over the utterances of a language."""
 
     characters: str
@@ -81,7 +81,7 @@ class ShardIndex:
         self._records, self._texts = (os.open(folder / name, os.O_RDONLY) for name in ("records.bin", "texts.bin"))
         for descriptor in (self._records, self._texts):
             weakref.finalize(self, os.close, descriptor)
-        self.languages = {name: LanguageTotals(**values) for name, values in self._content["languages"].items()}
+        self.languages = {name: IndexedLanguage(**values) for name, values in self._content["languages"].items()}
         self._language_names = list(self.languages)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,12 +1,13 @@
-"""Files on disk and on object stores such as S3, by path or URL. fsspec is only needed for URLs."""
+"""Files on disk and on object stores such as S3, by path or URL.
+
+URLs are opened by fsspec, which torch requires. Each kind of store needs its own package, such as s3fs.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from typing import Any, BinaryIO
-
-from ...runtime.extras import extra
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
@@ -39,8 +40,8 @@ def read_range(location: str, start: int, size: int) -> bytes:
 
 def _filesystem(location: str) -> tuple[Any, str]:
     # Not kept: a connection must not be used by the workers that a process forks. fsspec keeps one per process.
-    with extra("shards", "Audio on object stores"):
-        from fsspec.core import url_to_fs
+    from fsspec.core import url_to_fs
+
     try:
         filesystem, path = url_to_fs(location)
     except (ImportError, ValueError) as error:
