@@ -14,6 +14,7 @@ from tones import write_dataset
 
 from ctcdro.speech.audio import AudioError, read_audio
 from ctcdro.speech.batch import Skipped
+from ctcdro.speech.loader import load_batches
 from ctcdro.speech.manifest import Manifest
 from ctcdro.speech.shards import build
 from ctcdro.speech.shards.build import open_index
@@ -139,6 +140,31 @@ def test_listed_files_may_be_elsewhere_but_not_commands(shar, tmp_path):
         (shar.parent / "train.json").write_text(json.dumps(bad))
         with pytest.raises(ValueError, match=message):
             open_index(shar.parent)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_audio_is_read_by_url(shar, num_workers):
+    """By fsspec, as from an object store."""
+    index = open_index(shar.parent)
+    before = ShardDataset(index, index.vocabulary())
+    fields = {
+        "cuts": sorted(path.name for path in shar.glob("cuts.*")),
+        "recording": sorted(path.as_uri() for path in shar.glob("recording.*")),
+    }
+    (shar.parent / "train.json").write_text(json.dumps(fields))
+    index = open_index(shar.parent)
+    assert index.digest == open_index(shar.parent).digest
+    assert index.location(0).path.startswith("file://")
+    dataset = ShardDataset(index, index.vocabulary())
+    for batch in load_batches(dataset, [[0, 47], [3]], num_workers):
+        for number, inputs, length in zip(batch.indices.tolist(), batch.inputs, batch.lengths, strict=True):
+            assert np.array_equal(inputs[:length], before[number].inputs)
+    (shar / "recording.000000.tar").unlink()
+    with pytest.raises(AudioError, match=r"file://.*recording\.000000\.tar: cannot be read"):
+        dataset[0]
+    (shar.parent / "train.json").write_text(json.dumps({**fields, "recording": ["nowhere://bucket/a.tar"] * 5}))
+    with pytest.raises(ValueError, match=r"nowhere://bucket/a\.tar: cannot be opened"):
+        open_index(shar.parent)
 
 
 def remove_audio(shar):

@@ -70,7 +70,7 @@ def one_shard(manifests, tmp_path_factory):
 
 
 def test_two_processes_share_one_shard_evenly_and_resume_exactly(one_shard, tmp_path):
-    config = on_shards(one_shard, "data.num_workers=1")
+    config = on_shards(one_shard)
     config.write(tmp_path / "config.yaml")
     Launch(tmp_path / "config.yaml", tmp_path / "whole", num_processes=2).finish()
     killed = Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=2, killed_at=5)
@@ -150,5 +150,5 @@ def test_both_processes_end_with_a_message_if_a_shard_is_damaged(dataset, tmp_pa
     damage(tmp_path / "dataset")
     on_shards(tmp_path / "dataset").write(tmp_path / "config.yaml")
     launch = Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=2)
-    assert None not in launch.wait()
+    assert launch.wait_for_each(seconds=300) == [1, 1]
     assert message in launch.errors
