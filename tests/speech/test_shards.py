@@ -101,6 +101,16 @@ def test_the_index_is_built_once_and_again_when_a_shard_changes(shar, monkeypatc
     assert digests[0] == digests[1] != digests[2]
 
 
+@pytest.mark.parametrize("name", ["index.json", "shards.jsonl", "records.bin", "texts.bin"])
+def test_a_truncated_index_is_built_again(shar, name):
+    digest = open_index(shar.parent).digest
+    path = shar.parent / "train-index/lang" / name
+    path.write_bytes(path.read_bytes()[:-5])
+    index = open_index(shar.parent)
+    assert index.digest == digest
+    assert len(list(index)) == 48
+
+
 def test_the_digest_depends_on_the_content_and_not_on_the_place(shar, tmp_path):
     digest = open_index(shar.parent).digest
     shutil.copytree(shar, tmp_path / "elsewhere/train")
@@ -215,7 +225,10 @@ def changed(change):
 
 
 DAMAGES = {
-    "missing tar": (remove_audio, r"recording\.000002\.tar: no such file\. This shard is missing; copy it, or remove"),
+    "missing tar": (
+        remove_audio,
+        r"train: recording\.000002\.tar: no such file\. This shard is missing; copy it, or remove",
+    ),
     "missing cuts": (remove_cuts, r"recording\.000002\.tar: no cuts\.000002\.jsonl\.gz for this shard"),
     "empty folder": (remove_all, r"train: no shards\. Expected lhotse Shar"),
     "truncated tar": (truncate_audio, r"recording\.000002\.tar: truncated tar file: .* Copy or write it again"),

@@ -19,10 +19,10 @@ import numpy as np
 
 from ...runtime.progress import Track, untracked
 from ...storage.atomic import atomic_folder
-from ...storage.json_files import json_line, read_json, read_json_lines, write_json
+from ...storage.json_files import json_line, read_json_lines, write_json
 from ...storage.locks import lock_folder
 from ..manifest import group_shares
-from ..vocabulary import can_be_character
+from ..vocabulary import can_be_character, can_be_language
 from .entries import ShardEntry, read_entries
 from .index import FORMAT, RECORD, IndexedLanguage, ShardIndex
 from .layout import Shard, find_shards
@@ -45,12 +45,14 @@ def open_index(dataset: Path, by: Sequence[str] = ("lang",), track: Track = untr
     shards = find_shards(dataset)
     index = dataset / INDEX / "-".join(by)
     states = [_state(shard) for shard in shards]
-    if not _is_current(index, states):
+    found = _open_current(index, states)
+    if found is None:
         with lock_folder(dataset / INDEX, wait=True):
-            if not _is_current(index, states):  # another process may have built it
+            if _open_current(index, states) is None:  # no other process has built it
                 with atomic_folder(index) as unfinished:
                     write_index(unfinished, shards, states, by, track)
-    return ShardIndex(index)
+        found = ShardIndex(index)
+    return found
 
 
 def _state(shard: Shard) -> dict[str, object]:
@@ -60,12 +62,14 @@ def _state(shard: Shard) -> dict[str, object]:
     return {**shard._asdict(), "files": [[one.st_size, one.st_mtime_ns] for one in stats]}
 
 
-def _is_current(index: Path, states: Sequence[dict[str, object]]) -> bool:
+def _open_current(index: Path, states: Sequence[dict[str, object]]) -> ShardIndex | None:
+    """The index if it is that of these shards and intact."""
     try:
-        is_known = read_json(index / "index.json").get("format") == FORMAT
-        return is_known and [state for _, state in read_json_lines(index / "shards.jsonl")] == list(states)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        if [state for _, state in read_json_lines(index / "shards.jsonl")] == list(states):
+            return ShardIndex(index)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        pass
+    return None
 
 
 def write_index(
@@ -97,6 +101,7 @@ def write_index(
         "format": FORMAT,
         "groups": {name: files.num_utterances for name, files in ordered.items()},
         "languages": {name: asdict(sums.totals()) for name, sums in languages.items()},
+        "text_size": sum(files.text_size for files in ordered.values()),
         "digest": digest,
     }
     write_json(folder / "index.json", content)
@@ -122,6 +127,11 @@ class LanguageSums:
 
     def add(self, entry: ShardEntry, shard: Shard) -> None:
         text, seconds = entry.utterance.text, entry.utterance.duration
+        if not can_be_language(entry.utterance.lang):
+            raise ValueError(
+                f"{shard.listing}:{entry.line}: the language must be a code without spaces or brackets; got "
+                f"{entry.utterance.lang!r:.60}."
+            )
         if new := set(text) - self._characters:
             if wrong := sorted(one for one in new if not can_be_character(one)):
                 raise ValueError(
@@ -149,7 +159,7 @@ class GroupFiles:
     def __init__(self, stem: Path) -> None:
         self.records, self.texts = stem.with_suffix(".records"), stem.with_suffix(".texts")
         self.num_utterances = 0
-        self._text_size = 0
+        self.text_size = 0
         self._pending_records: list[tuple[float | int, ...]] = []
         self._pending_texts = bytearray()
 
@@ -157,10 +167,10 @@ class GroupFiles:
         spoken = entry.utterance
         name, text = (spoken.id or "").encode(), spoken.text.encode()
         sizes = entry.size, len(name), len(text)
-        start = self._text_size
+        start = self.text_size
         self._pending_records.append((spoken.duration, entry.start, start, *sizes, shard, entry.line, language))
         self._pending_texts += name + text
-        self._text_size += len(name) + len(text)
+        self.text_size += len(name) + len(text)
         self.num_utterances += 1
         if len(self._pending_texts) + RECORD.itemsize * len(self._pending_records) > BYTES_PER_WRITE:
             self.flush()

@@ -81,8 +81,18 @@ class ShardIndex:
         self._records, self._texts = (os.open(folder / name, os.O_RDONLY) for name in ("records.bin", "texts.bin"))
         for descriptor in (self._records, self._texts):
             weakref.finalize(self, os.close, descriptor)
+        self._check()
         self.languages = {name: IndexedLanguage(**values) for name, values in self._content["languages"].items()}
         self._language_names = list(self.languages)
+
+    def _check(self) -> None:
+        """Rejects an index of another version, or one that a full disk or a power failure has truncated."""
+        content = self._content
+        sizes = [os.fstat(descriptor).st_size for descriptor in (self._records, self._texts)]
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError(f"{self.folder}: written by another version. Delete it; it will be built again.")
+        if sizes != [RECORD.itemsize * len(self), content["text_size"]]:
+            raise ValueError(f"{self.folder}: damaged. Delete it; it will be built again.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ShardIndex, (self.folder,)

@@ -58,7 +58,10 @@ def find_shards(dataset: Path) -> list[Shard]:
     for shard in shards:
         for path in (shard.audio, shard.listing):
             if not is_url(path) and not os.path.isfile(path):
-                raise ValueError(f"{path}: no such file. This shard is missing; copy it, or remove {shard.listing}.")
+                raise ValueError(
+                    f"{folder}: {os.path.basename(path):.200}: no such file. This shard is missing; copy it, or remove "
+                    "its other file."
+                )
     return shards
 
 
