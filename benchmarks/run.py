@@ -43,6 +43,7 @@ OTHERS = (
     "sampler_peers",
     "scale",
     "sharding",
+    "shard_training",
     "subgroup_search",
     "transcription_speed",
 )

@@ -128,6 +128,15 @@ class Launch:
             time.sleep(0.002)
         return self.kill()
 
+    def wait_for_each(self, seconds: float) -> list[int | None]:
+        """Waits until each process has ended by itself, and returns their exit status; None if it has not."""
+        deadline = time.monotonic() + seconds
+        for process in self._processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+        codes = [process.exitcode for process in self._processes]
+        self.kill()
+        return codes
+
     def kill(self) -> list[int | None]:
         """Kills all processes and the workers that they have started, at once."""
         for process in self._processes:

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 import toy
-from lhotse import CutSet, MonoCut, SupervisionSegment
+from lhotse import CutSet, MonoCut, Recording, SupervisionSegment
 from lhotse.dataset import DynamicCutSampler, IterableDatasetWrapper, RoundRobinSampler
 from lhotse.dataset.sampling.base import CutSampler
 from torch.utils.data import DataLoader, Dataset
@@ -29,6 +30,8 @@ from ctcdro.integrations.lhotse import LengthMatchedCutSampler, LengthMatchedStr
 from ctcdro.integrations.lhotse import eager as eager_module
 from ctcdro.integrations.lhotse import stream as stream_module
 from ctcdro.sampling.base import PlannedBatchSampler
+from ctcdro.speech.shards.build import open_index
+from ctcdro.speech.shards.dataset import ShardDataset
 
 ROOT = Path(__file__).parents[2]
 TARGET = 50.0
@@ -719,3 +722,40 @@ def test_the_benchmark_runs_on_small_streams(monkeypatch):
     assert ours["single"] == 1.0
     assert ours["within"] > 0.8 > 0.2 > figures["lhotse's DynamicBucketingSampler"]["within"]
     assert lhotse_stream.in_a_process("resuming", 2000, 500)["num_read"] > 500
+
+
+def spoken_cuts(folder: Path) -> CutSet:
+    """Cuts of recordings on disk, of which the first is the middle of a longer recording."""
+    rng = np.random.default_rng(0)
+    cuts = []
+    for number in range(7):
+        path = folder / f"{number}.wav"
+        soundfile.write(path, 0.1 * rng.standard_normal(16_000 + 1000 * number), 16_000)
+        recording = Recording.from_file(path, recording_id=f"recording-{number}")
+        cut = recording.to_cut() if number else recording.to_cut().truncate(offset=0.25, duration=0.5)
+        spoken = SupervisionSegment(f"{number}", recording.id, 0.0, cut.duration, text=f"text {number}")
+        spoken.language, spoken.speaker = NAMES[number % 3], "anna"
+        cuts.append(cut.with_id(f"cut-{number}.a"))
+        cuts[-1].supervisions = [spoken]
+    return CutSet.from_cuts(cuts)
+
+
+@pytest.mark.parametrize("kind", ["wav", "flac"])
+def test_training_reads_what_lhotse_writes_as_shar(tmp_path, kind):
+    cuts = spoken_cuts(tmp_path)
+    folder = tmp_path / "dataset" / "train"
+    folder.mkdir(parents=True)
+    fields = cuts.to_shar(folder, fields={"recording": kind}, shard_size=3)
+    for is_listed in (False, True):
+        if is_listed:
+            (tmp_path / "dataset/train.json").write_text(json.dumps(fields))
+        index = open_index(folder.parent)
+        dataset = ShardDataset(index, index.vocabulary())
+        read = {one.id: (one, dataset[number]) for number, one in enumerate(index)}
+        assert set(read) == {cut.id for cut in cuts}
+        for cut in CutSet.from_shar(in_dir=folder):
+            utterance, loaded = read[cut.id]
+            [spoken] = cut.supervisions
+            assert (utterance.text, utterance.lang) == (spoken.text, spoken.language)
+            assert utterance.duration == cut.duration
+            assert np.array_equal(loaded.inputs, cut.load_audio()[0])

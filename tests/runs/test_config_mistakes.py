@@ -139,8 +139,8 @@ MISTAKES = {
     ),
     "a batch size for batches of equal duration": (
         run(sampling={"batch_size": 8}),
-        "sampling.batch_size: 8 has no effect with sampler auto, which uses batch_duration and exponent; "
-        "remove it (or set it to its default, 4).",
+        "sampling.batch_size: 8 has no effect with sampler auto, which uses batch_duration, exponent, max_passes "
+        "and chunk_size; remove it (or set it to its default, 4).",
     ),
     "a frozen encoder with adapters": (
         run(model={"freeze_encoder": True, "lora": {}}),

@@ -9,7 +9,7 @@ from corpora import like_set_1
 from torch.utils.data import DataLoader
 
 import ctcdro
-from ctcdro.sampling.adaptive import take_turns
+from ctcdro.sampling.planned_rounds import take_turns
 
 NUM_GROUPS = 3
 

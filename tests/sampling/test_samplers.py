@@ -8,6 +8,7 @@ import pytest
 import torch
 from cases import case
 from corpora import like_set_1
+from grouped_durations import InMemory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from ctcdro import (
     error_weighted,
 )
 from ctcdro.sampling.base import shard
+from ctcdro.sampling.chunks import ChunkedBatchSampler
+from ctcdro.sampling.planned_rounds import PassLimit
 
 
 def small_corpus():
@@ -47,9 +50,28 @@ def adaptive(durations, groups, **options):
     return AdaptiveBatchSampler(durations, groups, objective, **({"batch_duration": 20.0} | options))
 
 
+def limited(durations, groups, **options):
+    limit = PassLimit(max_passes=5, total_batches=30)
+    return AdaptiveBatchSampler(durations, groups, None, limit=limit, **({"batch_duration": 20.0} | options))
+
+
+def chunked(durations, groups, **options):
+    data = InMemory(durations, groups)
+    return ChunkedBatchSampler(data, **({"batch_duration": 20.0, "chunk_size": 12} | options))
+
+
+def chunked_adaptive(durations, groups, **options):
+    return chunked(durations, groups, objective=adaptive(durations, groups).objective, **options)
+
+
+PLANNED_IN_ROUNDS = (adaptive, limited, chunked, chunked_adaptive)
+
 SAMPLERS = {
     "equal shares": length_matched,
     "adaptive": adaptive,
+    "limited passes": limited,
+    "chunks": chunked,
+    "adaptive chunks": chunked_adaptive,
     "shares in proportion to audio": partial(length_matched, exponent=1.0),
     "similar length": similar_length,
     "group uniform": group_uniform,
@@ -111,7 +133,7 @@ def test_ranks_take_turns_and_nothing_is_lost(make):
         in_turn = [batch for turn in zip(*ranks, strict=True) for batch in turn]
         assert in_turn[: len(plan)] == plan
         assert list(make(*corpus).batches_of_all_ranks(world_size)) == in_turn
-        if make is not adaptive:  # its ranks get new batches
+        if make not in PLANNED_IN_ROUNDS:  # their ranks get new batches
             assert in_turn[len(plan) :] == (plan * world_size)[: len(in_turn) - len(plan)]  # filled from the start
 
 

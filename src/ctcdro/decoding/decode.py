@@ -18,7 +18,7 @@ from ..runtime.progress import Track, untracked
 from ..runtime.ranks import gather, rank_and_world_size
 from ..scoring.transcripts import Prediction
 from ..speech.batch import Batch
-from ..speech.dataset import SpeechDataset
+from ..speech.dataset import SpeechDataset, UtteranceDataset
 from ..speech.loader import load_batches
 from ..speech.manifest import Manifest
 from ..speech.vocabulary import Vocabulary
@@ -44,7 +44,7 @@ def decode(
     *,
     forward: Callable[..., Any] | None = None,
     idle: Callable[[], None] | None = None,
-    dataset: SpeechDataset | None = None,
+    dataset: UtteranceDataset | None = None,
     beam: Search | None = None,
     batch_duration: float = 50.0,
     num_workers: int = 0,
@@ -89,7 +89,7 @@ def decode(
 def recognize(
     model: Recognizer,
     manifest: Manifest,
-    dataset: SpeechDataset,
+    dataset: UtteranceDataset,
     forward: Callable[..., Any] | None = None,
     batch_duration: float = 50.0,
     num_workers: int = 0,

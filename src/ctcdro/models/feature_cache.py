@@ -140,10 +140,14 @@ def speech_dataset(
 
 
 def _audio_reader(recognizer: Recognizer, manifest: Manifest) -> AudioReader:
-    """An audio reader that accepts the durations that the encoder accepts."""
+    return AudioReader(manifest, *duration_bounds(recognizer))
+
+
+def duration_bounds(recognizer: Recognizer) -> tuple[float, float]:
+    """The shortest and the longest audio, in seconds, that the encoder accepts."""
     encoder = recognizer.encoder
     longest = math.inf if encoder.max_samples is None else encoder.max_samples / SAMPLE_RATE
-    return AudioReader(manifest, max(MIN_DURATION, encoder.min_samples / SAMPLE_RATE), longest)
+    return max(MIN_DURATION, encoder.min_samples / SAMPLE_RATE), longest
 
 
 def _is_whole(path: Path) -> bool:

@@ -13,6 +13,7 @@ or characters, with the bias shifted by the logarithm of its frequency relative 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,8 +173,8 @@ def _of_ctc_model(source: str, model: CtcModel) -> StartingPoint:
 
 def count_labels(vocabulary: Vocabulary, utterances: Iterable[Utterance]) -> Tensor:
     """(V,) number of occurrences of each label in texts and languages."""
-    labels = [label for one in utterances for label in vocabulary.encode(one.text, one.languages)]
-    return torch.bincount(torch.tensor(labels, dtype=torch.long), minlength=len(vocabulary))
+    counts = Counter(label for one in utterances for label in vocabulary.encode(one.text, one.languages))
+    return torch.tensor([counts[label] for label in range(len(vocabulary))])
 
 
 def find_rows(new: Sequence[str], old: Sequence[str]) -> list[int | None]:

@@ -43,6 +43,23 @@ class Statistics:
             characters_per_second=float(characters.mean() / seconds.mean()),
         )
 
+    @classmethod
+    def from_sums(cls, num: int, seconds: float, squares: float, characters: int, character_squares: int) -> Statistics:
+        """From the sums, and the sums of squares, of seconds and characters."""
+
+        def deviation(total: float, squares: float) -> float:
+            return max(0.0, squares / num - (total / num) ** 2) ** 0.5
+
+        return cls(
+            num_utterances=num,
+            hours=seconds / 3600,
+            duration_mean=seconds / num,
+            duration_deviation=deviation(seconds, squares),
+            characters_mean=characters / num,
+            characters_deviation=deviation(characters, character_squares),
+            characters_per_second=characters / seconds,
+        )
+
 
 class Pace(NamedTuple):
     """The typical duration of a text in a language: `base` seconds, plus `per_character` seconds per character.

@@ -17,14 +17,15 @@ with extra("train", "A configuration file"):
     from pydantic import BeforeValidator, Field
 
     from .model_config import ModelConfig
-    from .objective_config import ObjectiveConfig
+    from .objective_config import ObjectiveConfig, join_words
     from .parsing import FolderPath, Section, by_key, parse_section, read_values
 
+MATCHED_KEYS = ("batch_duration", "exponent", "max_passes", "chunk_size")
 # The keys of `sampling` that each sampler uses.
 SAMPLER_KEYS = {
-    "auto": ("batch_duration", "exponent"),
-    "length-matched": ("batch_duration", "exponent"),
-    "adaptive": ("batch_duration", "exponent"),
+    "auto": MATCHED_KEYS,
+    "length-matched": MATCHED_KEYS,
+    "adaptive": MATCHED_KEYS,
     "similar-length": ("batch_size",),
     "group-uniform": ("batch_size",),
 }
@@ -78,6 +79,13 @@ class SamplingConfig(Section):
     """Exponent of a group's share of the batches. 0: the same share for every group. 1: in proportion to its audio,
     with every utterance once per epoch. With `adaptive`, shares are also multiplied by the group weights. Only for
     `length-matched` and `adaptive`."""
+    max_passes: float | None = Field(None, gt=0)
+    """Maximum number of passes over the utterances of a group in the whole training, such as 10. The batches that a
+    small group may not have go to the other groups, in proportion to their shares (UniMax). null: no limit. Only for
+    `length-matched` and `adaptive`."""
+    chunk_size: int = Field(10_000, gt=0)
+    """Utterances of a group that are shuffled and packed together if the training data are shards. Memory depends on
+    it, not on the size of the data. Without effect on train.jsonl. Only for `length-matched` and `adaptive`."""
     batch_size: int = Field(4, gt=0)
     """Utterances per batch. Only for `similar-length` and `group-uniform`."""
 
@@ -90,7 +98,7 @@ class SamplingConfig(Section):
         for key, field in type(self).model_fields.items():
             value = getattr(self, key)
             if key not in self.used_keys and value != field.default:
-                used = " and ".join(SAMPLER_KEYS[self.sampler])
+                used = join_words(SAMPLER_KEYS[self.sampler], "and")
                 yield (
                     f"{key}: {value} has no effect with sampler {self.sampler}, which uses {used}; remove it (or set "
                     f"it to its default, {field.default})"
@@ -165,7 +173,8 @@ class Config(Section):
     """The configuration of a run."""
 
     dataset: FolderPath = Field(examples=["data"])
-    """Folder with train.jsonl and dev.jsonl, such as `ctcdro prepare` writes. A relative path is relative to the
+    """Folder with train.jsonl and dev.jsonl, such as `ctcdro prepare` writes. Instead of train.jsonl, it may have a
+    folder `train` with shards. A relative path is relative to the
     file that names it; in `--set`, to the working directory."""
     seed: int = Field(0, ge=0)
     """Seed of initial weights, batches and dropout."""

@@ -101,12 +101,11 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
                 f"over {MAX_REPEATS:,} times in a batch of {self.batch_duration:g} s. Remove the group, or lower "
                 "`batch_duration`."
             )
-        copies = [1 if exponent == 1 else _num_copies(seconds, self.batch_duration) for seconds in audio]
+        copies = [1 if exponent == 1 else num_copies(seconds, self.batch_duration) for seconds in audio]
         self._members = [np.tile(indices, num) for indices, num in zip(members, copies, strict=True)]
         self._packers = [Packer(self.durations[indices], self.batch_duration) for indices in self._members]
-        batches_per_pass = np.array([packer.num_batches for packer in self._packers]) / copies
-        shares = batches_per_pass**exponent
-        self._num_batches_of = np.maximum(1, np.rint(batches_per_pass.sum() * shares / shares.sum())).astype(int)
+        self._batches_per_pass = np.array([packer.num_batches for packer in self._packers]) / copies
+        self._num_batches_of = batches_of_epoch(self._batches_per_pass, exponent)
         self._set_aside_constant_batches()
         self._warn_of_misfits(audio)
 
@@ -252,7 +251,13 @@ def order(num_batches_of: Indices, rng: np.random.Generator) -> Indices:
     return np.argsort((turns + points) / np.repeat(num_batches_of, num_batches_of), kind="stable")
 
 
-def _num_copies(audio: Seconds, batch_duration: Seconds) -> int:
+def batches_of_epoch(batches_per_pass: Durations, exponent: float) -> Indices:
+    """(G,) batches of each group in an epoch, which has as many as one pass over all groups."""
+    shares = batches_per_pass**exponent
+    return np.maximum(1, np.rint(batches_per_pass.sum() * shares / shares.sum())).astype(int)
+
+
+def num_copies(audio: Seconds, batch_duration: Seconds) -> int:
     """The smallest number of copies of a group's audio that fills whole batches, up to `TOLERANCE`."""
     fewest = max(1, int(np.ceil((1 - TOLERANCE) * batch_duration / audio)))
     num_batches = np.arange(fewest, fewest + MAX_COPIES) * audio / batch_duration

@@ -13,6 +13,7 @@ To libsndfile, a truncated WAV or Ogg file looks like a shorter file. Such damag
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any, NamedTuple, TypeAlias
 
@@ -119,9 +120,36 @@ def read_audio(
     path = os.fspath(path)
     check_segment(offset, duration)
     with open_audio(path) as file:
-        rate = file.samplerate
-        max_frames = int(MAX_SAMPLES / max(file.channels, sample_rate / rate))
-        samples = mean_of_channels(_read_segment(path, file, offset, duration, max_frames))
+        return _read_mono(path, file, offset, duration, sample_rate)
+
+
+def decode_audio(content: bytes, name: str, duration: Seconds | None = None) -> Samples:
+    """Like `read_audio`, of a file in memory; `name` is for messages."""
+    with _open_in_memory(content, name) as file:
+        return _read_mono(name, file, 0.0, duration, SAMPLE_RATE)
+
+
+def audio_duration(content: bytes, name: str) -> Seconds:
+    """The duration of a file in memory, from its header; `name` is for messages."""
+    with _open_in_memory(content, name) as file:
+        if file.frames == UNKNOWN:
+            raise AudioError(f"{name}: the header has no length. Convert the file again, not through a pipe.")
+        return file.frames / file.samplerate
+
+
+def _open_in_memory(content: bytes, name: str) -> AudioFile:
+    try:
+        file = AudioFile(io.BytesIO(content))
+    except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
+        raise AudioError(f"{name}: not audio that libsndfile can read ({_reason(error)}). {REMEDY}") from error
+    _check_header(name, file)
+    return file
+
+
+def _read_mono(path: str, file: AudioFile, offset: Seconds, duration: Seconds | None, sample_rate: int) -> Samples:
+    rate = file.samplerate
+    max_frames = int(MAX_SAMPLES / max(file.channels, sample_rate / rate))
+    samples = mean_of_channels(_read_segment(path, file, offset, duration, max_frames))
     check_amplitude(path, samples, offset, rate)
     if rate != sample_rate:
         samples = soxr.resample(samples, rate, sample_rate)
@@ -136,6 +164,13 @@ def check_segment(offset: Seconds, duration: Seconds | None) -> None:
         raise ValueError(f"`offset` must be a non-negative number of seconds; got {offset!r}.")
     if duration is not None and not 0 < duration < np.inf:
         raise ValueError(f"`duration` must be a positive number of seconds, or None for all; got {duration!r}.")
+
+
+def check_duration(path: str, duration: Seconds, shortest: Seconds, longest: Seconds) -> None:
+    """Rejects audio that a model cannot process."""
+    if not shortest <= duration <= longest:
+        bound = f"less than {shortest:g} s" if duration < shortest else f"more than {longest:g} s"
+        raise AudioError(f"{path}: {duration:.3f} s of audio, {bound}. Remove it from the manifest.")
 
 
 def check_amplitude(path: str, samples: Samples, offset: Seconds, rate: int) -> None:
@@ -161,11 +196,15 @@ def open_audio(path: str) -> AudioFile:
     except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
         kind = UnknownFormatError if os.access(path, os.R_OK) and os.path.getsize(path) else AudioError
         raise kind(f"{path}: {_why_not_opened(path, error)}") from error
+    _check_header(path, file)
+    return file
+
+
+def _check_header(path: str, file: AudioFile) -> None:
     if file.samplerate not in SAMPLE_RATES:
         raise AudioError(f"{path}: damaged header: sample rate {file.samplerate} Hz. {REMEDY}")
     if file.frames <= 0:
         raise AudioError(f"{path}: no audio after the header. {REMEDY}")
-    return file
 
 
 def _why_not_opened(path: str, error: Exception | None = None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias, get_args
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from .audio import MIN_DURATION, SAMPLE_RATE, AudioError, Samples, Seconds, read_audio
+from .audio import MIN_DURATION, SAMPLE_RATE, AudioError, Samples, Seconds, check_duration, read_audio
 from .batch import LoadedUtterance, Skipped
 from .manifest import Manifest
 from .vocabulary import Vocabulary
@@ -77,15 +78,54 @@ class AudioReader:
     def __call__(self, index: int) -> Samples:
         path = self._paths[index]
         samples = read_audio(path, float(self._offsets[index]), float(self._durations[index]))
-        duration = len(samples) / SAMPLE_RATE
-        if not self.min_duration <= duration <= self.max_duration:
-            is_short = duration < self.min_duration
-            bound = f"less than {self.min_duration:g} s" if is_short else f"more than {self.max_duration:g} s"
-            raise AudioError(f"{path}: {duration:.3f} s of audio, {bound}. Remove it from the manifest.")
+        check_duration(path, len(samples) / SAMPLE_RATE, self.min_duration, self.max_duration)
         return samples
 
 
-class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
+class UtteranceDataset(Dataset[LoadedUtterance | Skipped], ABC):
+    """Utterances that are read on demand, and what happens to one that cannot be read."""
+
+    def __init__(self, on_bad_audio: OnBadAudio, augment: Augment | None) -> None:
+        if on_bad_audio not in get_args(OnBadAudio):
+            raise ValueError(f'`on_bad_audio` must be "fail" or "skip"; got {on_bad_audio!r}.')
+        self.on_bad_audio = on_bad_audio
+        self._augment = augment
+        self._epoch = 0
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch of the augmentation. Workers that have already started keep theirs."""
+        self._epoch = epoch
+
+    def __getitem__(self, index: int) -> LoadedUtterance | Skipped:
+        index = range(len(self))[index]
+        try:
+            inputs = self._read(index)
+        except AudioError as error:
+            message = f"{self._where(index)}: {error}"
+            if self.on_bad_audio == "skip":
+                return Skipped(message)
+            raise AudioError(message) from error
+        if self._augment is not None:
+            inputs = self._augment(inputs, self._epoch, index)
+        return self._label(inputs, index)
+
+    @abstractmethod
+    def _read(self, index: int) -> npt.NDArray[np.float32]:
+        """The inputs of an utterance. Raises `AudioError`."""
+
+    @abstractmethod
+    def _label(self, inputs: npt.NDArray[np.float32], index: int) -> LoadedUtterance:
+        """Adds the labels and the group of an utterance to its inputs."""
+
+    @abstractmethod
+    def _where(self, index: int) -> str:
+        """File and line of an utterance, for messages."""
+
+
+class SpeechDataset(UtteranceDataset):
     """The utterances of a manifest.
 
     Args:
@@ -108,8 +148,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
         reader: InputReader | None = None,
         augment: Augment | None = None,
     ) -> None:
-        if on_bad_audio not in get_args(OnBadAudio):
-            raise ValueError(f'`on_bad_audio` must be "fail" or "skip"; got {on_bad_audio!r}.')
+        super().__init__(on_bad_audio, augment)
         languages = sorted({language for utterance in manifest for language in utterance.languages})
         if vocabulary is not None and (missing := sorted(set(languages) - set(vocabulary.languages))):
             raise ValueError(
@@ -126,10 +165,7 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
                 f"utterances, such as `manifest.groups().membership`; got shape {groups.shape} of {groups.dtype}."
             )
         self.vocabulary = vocabulary
-        self.on_bad_audio = on_bad_audio
-        self._read = AudioReader(manifest) if reader is None else reader
-        self._augment = augment
-        self._epoch = 0
+        self._reader = AudioReader(manifest) if reader is None else reader
         self._texts = TextArray(utterance.text if vocabulary is not None else "" for utterance in manifest)
         self._languages = languages
         spoken = [list(utterance.languages) for utterance in manifest]
@@ -142,21 +178,10 @@ class SpeechDataset(Dataset[LoadedUtterance | Skipped]):
     def __len__(self) -> int:
         return len(self._groups)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the augmentation. Workers that have already started keep theirs."""
-        self._epoch = epoch
+    def _read(self, index: int) -> npt.NDArray[np.float32]:
+        return self._reader(index)
 
-    def __getitem__(self, index: int) -> LoadedUtterance | Skipped:
-        index = range(len(self))[index]
-        try:
-            inputs = self._read(index)
-        except AudioError as error:
-            message = f"{self._where(index)}: {error}"
-            if self.on_bad_audio == "skip":
-                return Skipped(message)
-            raise AudioError(message) from error
-        if self._augment is not None:
-            inputs = self._augment(inputs, self._epoch, index)
+    def _label(self, inputs: npt.NDArray[np.float32], index: int) -> LoadedUtterance:
         labels: list[int] = []
         start, stop = self._language_ends[index : index + 2]
         if self.vocabulary is not None:

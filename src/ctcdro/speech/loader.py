@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader
 from ..runtime.workers import WORKER_GONE
 from .audio import AudioError
 from .batch import Batch, LoadedUtterance, Skipped, collate
-from .dataset import SpeechDataset
+from .dataset import UtteranceDataset
 
 
 class _BatchLoader(DataLoader[LoadedUtterance | Skipped]):
@@ -45,7 +45,7 @@ class _BatchLoader(DataLoader[LoadedUtterance | Skipped]):
 
 
 def load_batches(
-    dataset: SpeechDataset, batch_sampler: Iterable[list[int]], num_workers: int = 0, *, pin_memory: bool = False
+    dataset: UtteranceDataset, batch_sampler: Iterable[list[int]], num_workers: int = 0, *, pin_memory: bool = False
 ) -> DataLoader[LoadedUtterance | Skipped]:
     """A `DataLoader` that returns a `Batch` for each list of utterances.
 

@@ -28,6 +28,7 @@ from ..storage.json_files import json_line, read_json_lines
 from ..storage.paths import PathLike, escapes_folder
 from .language_shares import check_shares, largest_share
 from .utterance import Utterance
+from .vocabulary import Vocabulary
 
 GROUP_SEPARATOR = "/"
 
@@ -107,6 +108,14 @@ class Manifest(Sequence[Utterance]):
     def durations(self) -> npt.NDArray[np.float64]:
         """(n,) seconds of each utterance."""
         return np.array([utterance.duration for utterance in self._utterances])
+
+    @property
+    def longest_duration(self) -> float:
+        return float(self.durations.max())
+
+    def vocabulary(self) -> Vocabulary:
+        """The labels of all texts."""
+        return Vocabulary.of((one.text for one in self), (one.languages for one in self))
 
     def groups(self, by: str | Sequence[str] = "lang", names: Sequence[str] | None = None) -> Groups:
         """The group of each utterance.

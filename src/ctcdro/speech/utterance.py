@@ -83,6 +83,11 @@ class Utterance:
         used = {name: value for name, value in record.items() if value is not None and (name, value) != ("offset", 0.0)}
         return used | ({} if self.lang_shares is None else {"lang": dict(self.lang_shares)}) | dict(self.extra)
 
+    @staticmethod
+    def field_names() -> tuple[str, ...]:
+        """Names of the fields that this package uses."""
+        return _KNOWN_FIELDS
+
     @property
     def languages(self) -> Mapping[str, float]:
         """The share of each language, in order of appearance."""

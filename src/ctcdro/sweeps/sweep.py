@@ -23,6 +23,7 @@ from ..runs.folder import RunFolder
 from ..scoring.comparisons import compare
 from ..scoring.intervals import Interval
 from ..scoring.scores import Counts
+from ..speech.shards.layout import has_shards
 from ..storage.atomic import remove_leftovers
 from ..storage.json_files import write_json
 from ..storage.locks import is_locked, lock_folder
@@ -109,7 +110,8 @@ def check_processes(config: SweepConfig, options: JobOptions) -> None:
 def claim_folder(config: SweepConfig, folder: SweepFolder) -> None:
     """Writes sweep.yaml. Rejects changes of a sweep that has started to train, except more seeds and settings."""
     for split in SPLITS:
-        if not (config.run.dataset / f"{split}.jsonl").is_file():
+        has_split = (config.run.dataset / f"{split}.jsonl").is_file()
+        if not has_split and not (split == "train" and has_shards(config.run.dataset)):
             raise ValueError(
                 f"run.dataset: {config.run.dataset} has no {split}.jsonl. Create the dataset with `ctcdro prepare`."
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..sampling.base import PlannedBatchSampler
 from ..speech.batch import Batch
-from ..speech.dataset import SpeechDataset
+from ..speech.dataset import UtteranceDataset
 from ..speech.loader import load_batches
 
 
@@ -18,7 +18,7 @@ class BatchStream:
     run continues with the next one. Workers stop when the stream is no longer referenced.
     """
 
-    def __init__(self, dataset: SpeechDataset, sampler: PlannedBatchSampler, num_workers: int) -> None:
+    def __init__(self, dataset: UtteranceDataset, sampler: PlannedBatchSampler, num_workers: int) -> None:
         self._dataset = dataset
         self._sampler = sampler
         self._num_workers = num_workers

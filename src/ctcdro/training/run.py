@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..objectives.objective import Objective
     from ..runs.config import Config
     from ..speech.batch import Batch
-    from ..speech.dataset import SpeechDataset
+    from ..speech.dataset import UtteranceDataset
     from ..speech.manifest import Groups, Manifest
     from ..speech.vocabulary import Vocabulary
     from .dev_halves import DevHalves
@@ -49,7 +50,7 @@ class Run:
     folder: RunFolder
     accelerator: Accelerator
     dev: Manifest
-    dev_dataset: SpeechDataset
+    dev_dataset: UtteranceDataset
     dev_halves: DevHalves | None
     """Of the development set, if the group weights follow error rates on it."""
     guard: Guard | None
@@ -60,8 +61,8 @@ class Run:
     """Decoded at the end, for the diagnosis."""
     vocabulary: Vocabulary
     groups: Groups
-    durations: Tensor
-    """(n,) seconds of the training utterances."""
+    durations_of: Callable[[Tensor], Tensor]
+    """(B,) numbers of training utterances -> (B,) their seconds."""
     input_digests: dict[str, str]
     """Digests of inputs that checkpoints do not contain: manifests, pretrained weights."""
     recognizer: Recognizer
@@ -85,7 +86,7 @@ class Run:
         normalization = self.config.objective.loss_normalization
         return self.recognizer.losses(output, batch.targets, batch.num_labels, normalization)
 
-    def decode(self, manifest: Manifest, dataset: SpeechDataset) -> DecodingResult:
+    def decode(self, manifest: Manifest, dataset: UtteranceDataset) -> DecodingResult:
         """Decodes a manifest in evaluation mode; all processes must call it."""
         sharded = ShardedForward(self.wrapped_model, self.recognizer) if self.is_sharded else None
         return decode(

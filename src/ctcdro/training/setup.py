@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from functools import partial
 from pathlib import Path
 
 import torch
 
 from ..objectives.methods import METHODS
-from ..objectives.objective import Objective
 from ..runs.folder import RunFolder, about_this_run
 from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..runtime.ranks import is_distributed
-from ..sampling.adaptive import AdaptiveBatchSampler
-from ..sampling.base import PlannedBatchSampler
-from ..sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
-from ..speech.manifest import Groups, Manifest
+from ..speech.manifest import Manifest
 from ..storage.json_files import write_json
 from ..storage.tensors import tensors_digest
 from .checkpoint_files import has_checkpoints
@@ -42,33 +37,32 @@ with extra("train", "Training"):
     from .run import Run
     from .sharding import check_launcher, shard_model
     from .start import build_recognizer
-    from .training_sample import sample_training_data
+    from .training_data import TrainingData, read_manifest, read_training_data
     from .weight_average import WeightAverage
 
 
 def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, device: torch.device | None = None) -> Run:
     """Creates all parts of a run, in their state before the first step. `track` shows the filling of the cache."""
     accelerator = _start_accelerator(config, folder, device or select_device())
-    paths = [config.dataset / f"{split}.jsonl" for split in ("train", "dev")]
-    train_data, dev = _read_manifests(paths, config)
+    train_data = read_training_data(config, track)
+    dev = read_manifest(config.dataset / "dev.jsonl")
     with accelerator.main_process_first():
         _claim_folder(config, folder, accelerator)
-    groups = train_data.groups(config.data.group_by)
+    manifests = [one for one in (train_data.utterances, dev) if isinstance(one, Manifest)]
+    if config.data.on_bad_audio == "fail":
+        check_audio_exists(manifests)
+    groups = train_data.groups
     guard = read_guard(config, groups.names)
-    recognizer, vocabulary, copied = build_recognizer(config, train_data)
+    recognizer, vocabulary, copied = build_recognizer(config, train_data.utterances)
     if config.training.sharding == "none":  # otherwise it is moved part by part: the whole may not fit
         recognizer.to(accelerator.device)
     objective = METHODS[config.objective.name].create(
         len(groups.names), config.objective.settings, group_names=groups.names
     )
-    cache = _fill_cache(config, recognizer, [train_data, dev], accelerator, track)
-    make_dataset = partial(
-        speech_dataset, recognizer, cache, vocabulary=vocabulary, on_bad_audio=config.data.on_bad_audio
-    )
+    cache = _fill_cache(config, recognizer, manifests, accelerator, track)
     augment = _augmentation(config, recognizer)
-    train_dataset = make_dataset(train_data, group_numbers=groups.membership, augment=augment)
-    sampler = _build_sampler(config, train_data, groups, objective)
-    input_digests = _input_digests(config, [*paths, *([guard.log] if guard else [])], recognizer)
+    train_dataset = train_data.dataset(config, recognizer, cache, vocabulary, augment)
+    paths = [config.dataset / "dev.jsonl", *([guard.log] if guard else [])]
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
         vocabulary.save(folder.vocabulary)
@@ -79,21 +73,21 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         folder=folder,
         accelerator=accelerator,
         dev=dev,
-        dev_dataset=make_dataset(dev),
+        dev_dataset=speech_dataset(recognizer, cache, dev, vocabulary, on_bad_audio=config.data.on_bad_audio),
         dev_halves=split_dev(dev, config.data.group_by, groups.names) if objective.needs_error_rates else None,
         guard=guard,
         copied=copied,
-        training_sample=sample_training_data(train_data, dev, groups, make_dataset),
+        training_sample=train_data.sample(dev, recognizer, cache, vocabulary),
         vocabulary=vocabulary,
         groups=groups,
-        durations=torch.from_numpy(train_data.durations),
-        input_digests=input_digests,
+        durations_of=train_data.durations_of,
+        input_digests=_input_digests(config, train_data, paths, recognizer),
         recognizer=recognizer,
         wrapped_model=wrapped_model,
         objective=objective.to(accelerator.device),
         optimizer=optimizer,
         schedule=build_schedule(config, optimizer),
-        stream=BatchStream(train_dataset, sampler, config.data.num_workers),
+        stream=BatchStream(train_dataset, train_data.sampler(config, objective), config.data.num_workers),
         weight_average=WeightAverage(recognizer, num_steps(config), config.training.average_last_fraction),
     )
 
@@ -123,16 +117,6 @@ def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) 
         raise ValueError(f"Device {device} is for one process; with several, use cuda: each process has its own GPU.")
     config.check_num_processes(accelerator.num_processes)
     return accelerator
-
-
-def _read_manifests(paths: list[Path], config: Config) -> list[Manifest]:
-    for path in paths:
-        if not path.is_file():
-            raise ValueError(f"{path}: no such file. Create the dataset with `ctcdro prepare`, or correct `dataset`.")
-    manifests = [Manifest.read(path) for path in paths]
-    if config.data.on_bad_audio == "fail":
-        check_audio_exists(manifests)
-    return manifests
 
 
 def _claim_folder(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:
@@ -195,20 +179,12 @@ def _wrap(
     return wrapped_model, optimizer
 
 
-def _build_sampler(config: Config, manifest: Manifest, groups: Groups, objective: Objective) -> PlannedBatchSampler:
-    sampling, seed = config.sampling, config.seed
-    if config.sampler == "similar-length":
-        return SimilarLengthBatchSampler(manifest.durations, sampling.batch_size, seed=seed)
-    if config.sampler == "group-uniform":
-        return GroupUniformBatchSampler(groups.numbers, sampling.batch_size, seed=seed)
-    options = (sampling.batch_duration, sampling.exponent, seed)
-    if config.sampler == "adaptive":
-        return AdaptiveBatchSampler(manifest.durations, groups.numbers, objective, *options, group_names=groups.names)
-    return LengthMatchedBatchSampler(manifest.durations, groups.numbers, *options, group_names=groups.names)
-
-
-def _input_digests(config: Config, paths: list[Path], recognizer: Recognizer) -> dict[str, str]:
+def _input_digests(
+    config: Config, train_data: TrainingData, paths: list[Path], recognizer: Recognizer
+) -> dict[str, str]:
+    train_path, train_digest = train_data.digest()
     digests = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    digests |= {str(train_path): train_digest}
     frozen = tensors_digest(frozen_parameters(recognizer))
     return digests | {f"the pretrained weights of {config.model.encoder}": frozen}
 

@@ -11,6 +11,7 @@ from ..models.starting_point import Copied, count_labels, read_starting_point
 from ..runs.folder import find_model
 from ..scoring.before_after import BeforeAfter
 from ..speech.manifest import Manifest
+from ..speech.shards.index import ShardIndex
 from ..speech.vocabulary import Vocabulary
 from ..storage.json_files import read_json, write_json
 from .validation import score_dev
@@ -21,17 +22,15 @@ if TYPE_CHECKING:
     from .step_log import StepCallback
 
 
-def build_recognizer(config: Config, train_data: Manifest) -> tuple[Recognizer, Vocabulary, Copied | None]:
+def build_recognizer(config: Config, train_data: Manifest | ShardIndex) -> tuple[Recognizer, Vocabulary, Copied | None]:
     """The recognizer of a run and its labels; and what it has from another model, if it starts from one."""
     recognizer, vocabulary, copied = _build(config, train_data)
-    recognizer.settings = replace(recognizer.settings, longest_seconds=float(train_data.durations.max()))
+    recognizer.settings = replace(recognizer.settings, longest_seconds=train_data.longest_duration)
     return recognizer, vocabulary, copied
 
 
-def _build(config: Config, train_data: Manifest) -> tuple[Recognizer, Vocabulary, Copied | None]:
-    vocabulary = Vocabulary.of(
-        (utterance.text for utterance in train_data), (utterance.languages for utterance in train_data)
-    )
+def _build(config: Config, train_data: Manifest | ShardIndex) -> tuple[Recognizer, Vocabulary, Copied | None]:
+    vocabulary = train_data.vocabulary()
     # The other keys of the section are keyword arguments of `build`.
     settings = config.model.model_dump(exclude={"encoder", "init_from", "init_head", "feature_cache_dir"})
     settings |= {"encoder": config.model.encoder, "seed": config.seed}

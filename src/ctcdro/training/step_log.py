@@ -38,7 +38,7 @@ class StepTotals:
         kept = losses != math.inf
         seconds, characters = (
             values.to(self._totals, non_blocking=True)
-            for values in (self._run.durations[batch.indices], batch.num_characters)
+            for values in (self._run.durations_of(batch.indices), batch.num_characters)
         )
         figures = torch.stack([kept.float(), losses.where(kept, 0.0), seconds, characters.where(kept, 0.0)])
         self._totals += sum_by_group(figures, batch.groups, self._totals.shape[1])
