@@ -38,6 +38,7 @@ with extra("train", "Training"):
     from .dev_halves import split_dev
     from .endless_loader import BatchStream
     from .guard import read_guard
+    from .host_weights import HostWeights
     from .optimizer import build_optimizer, build_schedule, num_steps
     from .run import Run
     from .sharding import check_launcher, shard_model
@@ -67,7 +68,8 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
     )
     augment = _augmentation(config, recognizer)
     train_dataset = make_dataset(train_data, group_numbers=groups.membership, augment=augment)
-    sampler = _build_sampler(config, train_data, groups, objective)
+    host_weights = HostWeights(objective)
+    sampler = _build_sampler(config, train_data, groups, host_weights)
     input_digests = _input_digests(config, [*paths, *([guard.log] if guard else [])], recognizer)
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
@@ -90,10 +92,13 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         input_digests=input_digests,
         recognizer=recognizer,
         wrapped_model=wrapped_model,
+        host_weights=host_weights,
         objective=objective.to(accelerator.device),
         optimizer=optimizer,
         schedule=build_schedule(config, optimizer),
-        stream=BatchStream(train_dataset, sampler, config.data.num_workers),
+        stream=BatchStream(
+            train_dataset, sampler, config.data.num_workers, pin_memory=accelerator.device.type == "cuda"
+        ),
         weight_average=WeightAverage(recognizer, num_steps(config), config.training.average_last_fraction),
     )
 
@@ -199,7 +204,7 @@ def _wrap(
     return wrapped_model, optimizer
 
 
-def _build_sampler(config: Config, manifest: Manifest, groups: Groups, objective: Objective) -> PlannedBatchSampler:
+def _build_sampler(config: Config, manifest: Manifest, groups: Groups, weights: HostWeights) -> PlannedBatchSampler:
     sampling, seed = config.sampling, config.seed
     if config.sampler == "similar-length":
         return SimilarLengthBatchSampler(manifest.durations, sampling.batch_size, seed=seed)
@@ -207,7 +212,7 @@ def _build_sampler(config: Config, manifest: Manifest, groups: Groups, objective
         return GroupUniformBatchSampler(groups.numbers, sampling.batch_size, seed=seed)
     options = (sampling.batch_duration, sampling.exponent, seed)
     if config.sampler == "adaptive":
-        return AdaptiveBatchSampler(manifest.durations, groups.numbers, objective, *options, group_names=groups.names)
+        return AdaptiveBatchSampler(manifest.durations, groups.numbers, weights, *options, group_names=groups.names)
     return LengthMatchedBatchSampler(manifest.durations, groups.numbers, *options, group_names=groups.names)
 
 
