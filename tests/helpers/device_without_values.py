@@ -1,8 +1,8 @@
 """A stand-in for a GPU that shows for what the host would wait.
 
 Tensors on it are those of torch's meta device, which have shapes but no values. (Fake CUDA tensors have no gradients in
-CPU builds of torch.) While this mode is active, an operation that needs a value on the host is counted, and returns ones;
-so is a copy to the device that the host would wait for.
+CPU builds of torch.) While this mode is active, it counts every operation that needs a value on the host, which returns
+ones, and every copy to the device that the host would wait for.
 """
 
 import linecache

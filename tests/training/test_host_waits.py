@@ -22,10 +22,9 @@ from ctcdro.objectives.methods import METHODS
 from ctcdro.runs.config import parse_config
 from ctcdro.runs.folder import RunFolder
 from ctcdro.speech.batch import LoadedUtterance, collate
-from ctcdro.training import endless_loader
 from ctcdro.training.loop import train_step
 from ctcdro.training.setup import set_up_run
-from ctcdro.training.step_log import StepTotals, log_step
+from ctcdro.training.step_log import log_step
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from ..objectives.methods import METHODS
-from ..objectives.objective import Objective
 from ..runs.folder import RunFolder, about_this_run
 from ..runtime.devices import select_device
 from ..runtime.extras import extra

@@ -72,11 +72,14 @@ class StepTotals:
         self._totals[-1] += run.stop_signals.num_received
         totals = run.accelerator.reduce(self._totals, "sum")
         values = torch.cat([totals, gradient_norm[None], run.objective.weights]).tolist()
-        by_group = [values[start : start + num_groups] for start in range(0, 4 * num_groups, num_groups)]
+        utterances, losses, seconds, characters = (
+            values[start : start + num_groups] for start in range(0, 4 * num_groups, num_groups)
+        )
         num_skipped, num_signals, norm, *weights = values[4 * num_groups :]
         run.stop_signals.any_process_received = num_signals > 0
         run.host_weights.replace(weights)
-        return StepFigures(*by_group, weights, norm, gather(self.skipped) if num_skipped else [])
+        skipped = gather(self.skipped) if num_skipped else []
+        return StepFigures(utterances, losses, seconds, characters, weights, norm, skipped)
 
 
 def make_record(run: Run, figures: StepFigures) -> dict[str, Any]:

@@ -28,10 +28,10 @@ def mask_without_waiting(network: Any) -> None:
     network.set_attn_implementation(NAME)
 
 
-def _make_mask(*arguments: Any, attention_mask: Tensor | None = None, **options: Any) -> Tensor | None:
+def _make_mask(*, attention_mask: Tensor | None = None, **options: Any) -> Tensor | None:
     from transformers.masking_utils import sdpa_mask
 
     if attention_mask is not None and not is_readable(attention_mask):
         options["allow_is_bidirectional_skip"] = False
-    mask: Tensor | None = sdpa_mask(*arguments, attention_mask=attention_mask, **options)
+    mask: Tensor | None = sdpa_mask(attention_mask=attention_mask, **options)
     return mask

@@ -15,7 +15,6 @@ import torch
 
 from ...runtime.extras import extra
 from ...speech.vocabulary import BLANK, UNKNOWN, WORD_SPACE
-from .attention import mask_without_waiting
 from .base import PretrainedEncoder
 from .spectrogram import W2vBertEncoder, WhisperEncoder
 from .waveform import WaveformEncoder
@@ -112,7 +111,6 @@ def from_options(options: Mapping[str, Any]) -> PretrainedEncoder:
 
 
 def _wrap(network: Any, normalize: bool) -> PretrainedEncoder:
-    mask_without_waiting(network)
     encoder: Any = FAMILIES[network.config.model_type].encoder
     return encoder(network, normalize) if encoder is WaveformEncoder else encoder(network)
 
