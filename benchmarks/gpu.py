@@ -20,6 +20,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from measuring import ResultTable, peak_memory, shown
 from real_size import XLS_R_300M
 
 from ctcdro.objectives.methods import METHODS
+from ctcdro.objectives.objective import Objective
 from ctcdro.runs.config import Config, parse_config, read_config
 from ctcdro.runtime.environment import describe_environment
 from training import SMALL_WAV2VEC2, make_config, write_dataset, write_wav2vec2
@@ -191,15 +193,17 @@ def training_tables(plain: Config, folder: Path, size: Size) -> dict[str, Result
     return {"gpu-training": table, "gpu-waits": lines}
 
 
+def create_objective(name: str, num_groups: int) -> Objective:
+    """With the default settings."""
+    return METHODS[name].create(num_groups, {setting.name: setting.default for setting in METHODS[name].settings})
+
+
 def loss_table(size: Size) -> ResultTable:
     """Rounds of six batches, in which plain CTC and the objectives take turns."""
     table = ResultTable("batch", "objective", "`F.ctc_loss` alone (ms per batch)", "time relative to `F.ctc_loss`")
     for name in size.shapes:
         for method in ("erm", "ctc-dro", "error-weighted"):
-            settings = {setting.name: setting.default for setting in METHODS[method].settings}
-            steps = make_steps(
-                *SHAPES[name], lambda num_groups: METHODS[method].create(num_groups, settings), size.device
-            )
+            steps = make_steps(*SHAPES[name], partial(create_objective, method), size.device)
             seconds = np.zeros((size.num_rounds, 2))
             for number in range(-2, size.num_rounds):  # the first two to warm up
                 for which in (0, 1) if number % 2 else (1, 0):

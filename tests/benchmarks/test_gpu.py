@@ -18,7 +18,7 @@ def in_this_process(config, folder, size, num_processes=1):
 
 def test_every_table_is_measured_and_written(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "measure", in_this_process)
-    size = gpu.ON_CPU._replace(num_steps=1, max_processes=1, variants={"fp32": {}})
+    size = gpu.ON_CPU._replace(num_steps=1, num_rounds=1, max_processes=1, variants={"fp32": {}})
     tables = gpu.main(size, tmp_path / "results.json")
     assert [row[1] for row in tables["gpu-training"].rows] == [method.title for method in gpu.METHODS.values()]
     assert tables["gpu-training"].rows[0][3] == "1.000"
@@ -32,7 +32,7 @@ def test_every_table_is_measured_and_written(tmp_path, monkeypatch):
 
 def test_a_run_that_fails_is_a_row_of_the_table(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "measure", lambda *arguments: "out of memory")
-    plain = gpu.make_config(tmp_path, "mel-small", 2.0)
+    plain = gpu.make_config(tmp_path, "an encoder", 2.0)
     tables = gpu.training_tables(plain, tmp_path, gpu.ON_CPU)
     assert {row[2] for row in tables["gpu-training"].rows} == {"out of memory"}
 
