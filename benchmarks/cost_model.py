@@ -25,7 +25,7 @@ LORA_RANK = 8
 CUDA_BYTES = 1.5e9  # assumed for the CUDA context, libraries and the allocator's gaps
 DEVICES = (24, 48, 80)  # GB
 
-FLOPS = 100e12  # assumed floating-point operations per second of one device
+FLOPS = 100e12  # assumed floating-point operations per second of one device in bfloat16
 HOURS = 100.0  # of audio in an epoch
 
 
@@ -238,7 +238,7 @@ def main() -> dict[str, ResultTable]:
             parts = [f"{value / 1e9:.1f}" for value in (*found, found.total)]
             table.add(
                 *(encoder.name, kind, one.precision, describe_devices(one), *parts, fits(one)),
-                f"{hours_an_epoch(one):.2f}",
+                f"{hours_an_epoch(one):.2f}" if one.precision == "bf16" else "",
             )
     check = ResultTable("gradient checkpointing", *Memory._fields, "total (GB)")
     for is_on in (False, True):

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def gradient_norm(run: Run) -> Tensor:
     """() the norm of the gradient on the device, over all processes if the model is sharded."""
-    gradients = [parameter.grad for parameter in run.wrapped_model.parameters() if parameter.grad is not None]
-    total = torch.nn.utils.get_total_norm(gradients)
+    total = torch.nn.utils.get_total_norm(parameter.grad for parameter in _with_gradient(run))
     return total.full_tensor() if hasattr(total, "full_tensor") else total
 
 
@@ -38,7 +37,13 @@ def clip_gradient(run: Run, norm: Tensor, figures: StepFigures) -> None:
     if run.objective.scales_losses:
         limit *= relative_weight(figures.weights, figures.seconds)
     if figures.gradient_norm > limit:
-        torch.nn.utils.clip_grads_with_norm_(run.wrapped_model.parameters(), limit, norm)
+        torch.nn.utils.clip_grads_with_norm_(_with_gradient(run), limit, norm)
+
+
+def _with_gradient(run: Run) -> list[Tensor]:
+    # The optimizer has a list. A model would look for its parameters in all of its modules, in every step.
+    trained = (parameter for group in run.optimizer.param_groups for parameter in group["params"])
+    return [parameter for parameter in trained if parameter.grad is not None]
 
 
 def relative_weight(weights: Sequence[float], seconds: Sequence[float]) -> float:
