@@ -174,7 +174,8 @@ def training_tables(plain: Config, folder: Path, size: Size) -> dict[str, Result
         *("model and precision", "objective", "audio seconds per second", "relative to the baseline (ERM)"),
         *("seconds per step", "peak memory (GB)", "waits per step"),
     )
-    baseline, waits = None, {}
+    baseline: float | None = None
+    waits: dict[str, int] = {}
     for number, (variant, name) in enumerate(settings):
         objective: dict[str, Any] = {"name": name, **({"weights": STATIC_WEIGHTS} if name == "static" else {})}
         found = measure(vary(plain, size.variants[variant], {"objective": objective}), folder / f"{number}", size)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def gradient_norm(run: Run) -> Tensor:
     """() the norm of the gradient on the device, over all processes if the model is sharded."""
-    total = torch.nn.utils.get_total_norm(parameter.grad for parameter in _with_gradient(run))
+    gradients = [parameter.grad for parameter in _trained(run) if parameter.grad is not None]
+    total = torch.nn.utils.get_total_norm(gradients)
     return total.full_tensor() if hasattr(total, "full_tensor") else total
 
 
@@ -37,13 +38,12 @@ def clip_gradient(run: Run, norm: Tensor, figures: StepFigures) -> None:
     if run.objective.scales_losses:
         limit *= relative_weight(figures.weights, figures.seconds)
     if figures.gradient_norm > limit:
-        torch.nn.utils.clip_grads_with_norm_(_with_gradient(run), limit, norm)
+        torch.nn.utils.clip_grads_with_norm_(_trained(run), limit, norm)
 
 
-def _with_gradient(run: Run) -> list[Tensor]:
+def _trained(run: Run) -> list[Tensor]:
     # The optimizer has a list. A model would look for its parameters in all of its modules, in every step.
-    trained = (parameter for group in run.optimizer.param_groups for parameter in group["params"])
-    return [parameter for parameter in trained if parameter.grad is not None]
+    return [parameter for group in run.optimizer.param_groups for parameter in group["params"]]
 
 
 def relative_weight(weights: Sequence[float], seconds: Sequence[float]) -> float:
