@@ -9,6 +9,7 @@ import json
 import shutil
 from pathlib import Path
 
+import fairseq2_models
 import in_process
 import pytest
 import soundfile
@@ -176,6 +177,12 @@ def corpora(made):
     LhotseCuts().write(Path().absolute(), two)
 
 
+def omniasr(made):
+    """A random model in the format of omniASR, with its tokenizer."""
+    torch.save(fairseq2_models.random_weights(), "omniASR-CTC-300M-v2.pt")
+    fairseq2_models.write_tokenizer(Path("omniASR_tokenizer_written_v2.model"))
+
+
 NEEDS = {
     "README.md": [corpora],
     "check-a-dataset.md": [dataset],
@@ -187,7 +194,7 @@ NEEDS = {
     "prepare-data.md": [corpora],
     "read-the-report.md": [scored_runs],
     "resume.md": [dataset, configurations],
-    "start-from-a-model.md": [datasets_to_combine, trained_run, configurations],
+    "start-from-a-model.md": [datasets_to_combine, trained_run, configurations, omniasr],
     "train.md": [dataset],
     "transcribe-recordings.md": [dataset, trained_run, talks],
     "troubleshoot.md": [dataset],

@@ -95,6 +95,7 @@ def test_a_step_of_any_encoder_reads_once(device, folders, dataset, tmp_path, en
     [
         ("wav2vec2", {"head": "linear", "spec_augment": True}),
         ("whisper", {"head": "linear", "spec_augment": True}),
+        ("parakeet", {"head": "linear", "spec_augment": True}),
         ("wav2vec2-bert", {"head": "convolution"}),
         ("hubert", {"freeze_encoder": True}),
         ("wav2vec2", {"lora": {"rank": 2, "dropout": 0.1}, "gradient_checkpointing": True}),
