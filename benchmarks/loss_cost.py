@@ -16,7 +16,9 @@ import torch
 import torch.nn.functional as F
 from measuring import ResultTable, shown
 
-from ctcdro import CTCDROLoss
+import ctcdro
+from ctcdro import ObjectiveCTCLoss
+from ctcdro.objectives.objective import Objective
 
 NUM_GROUPS = 6
 
@@ -33,18 +35,28 @@ SHAPES = {
 }
 
 
+def ctc_dro_of_paper(num_groups: int) -> Objective:
+    return ctcdro.ctc_dro(num_groups, step_size=1e-4, smoothing=0.1)
+
+
 def make_steps(
-    num_utterances: int, seconds: float, frame_rate: int, label_rate: int, num_labels: int
+    num_utterances: int,
+    seconds: float,
+    frame_rate: int,
+    label_rate: int,
+    num_labels: int,
+    make_objective: Callable[[int], Objective] = ctc_dro_of_paper,
+    device: torch.device | str = "cpu",
 ) -> tuple[Callable[[int], None], Callable[[int], None]]:
     """Two functions that take a step with plain CTC and with the robust loss, on the same batch of a given group."""
     num_frames, num_targets = int(seconds * frame_rate), int(seconds * label_rate)
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(num_frames, num_utterances, num_labels, generator=generator)
-    log_probs = logits.log_softmax(-1).requires_grad_()
-    targets = torch.randint(1, num_labels, (num_utterances, num_targets), generator=generator)
+    log_probs = logits.log_softmax(-1).to(device).requires_grad_()
+    targets = torch.randint(1, num_labels, (num_utterances, num_targets), generator=generator).to(device)
     lengths = torch.full((num_utterances,), num_frames), torch.full((num_utterances,), num_targets)
-    groups = [torch.full((num_utterances,), group) for group in range(NUM_GROUPS)]
-    criterion = CTCDROLoss(NUM_GROUPS, step_size=1e-4, smoothing=0.1)
+    groups = [torch.full((num_utterances,), group, device=device) for group in range(NUM_GROUPS)]
+    criterion = ObjectiveCTCLoss(make_objective(NUM_GROUPS)).to(device)
 
     def plain(group: int) -> None:
         F.ctc_loss(log_probs, targets, *lengths, reduction="sum", zero_infinity=True).backward()

@@ -35,6 +35,8 @@ DEFAULT = (
     "startup",
 )
 OTHERS = (
+    "cost_model",
+    "gpu",
     "interval_coverage",
     "large_files",
     "lhotse_stream",
@@ -53,7 +55,8 @@ def machine() -> str:
     info = Path("/proc/cpuinfo")
     names = re.findall(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else []
     processor = names[0] if names else platform.processor() or platform.machine()
-    return f"{processor}, {os.cpu_count()} cores, {platform.system()}, torch {torch.__version__}"
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return ", ".join([processor, f"{os.cpu_count()} cores", *gpus, platform.system(), f"torch {torch.__version__}"])
 
 
 def store(tables: dict[str, ResultTable], about: dict[str, Any]) -> None:

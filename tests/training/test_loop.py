@@ -357,7 +357,7 @@ def test_a_limit_on_the_gradient_keeps_the_weights_of_the_groups(dataset, tmp_pa
     run = set_up_run(config(dataset, *overrides), RunFolder(tmp_path / "run"))
     run.objective.log_weights.copy_(torch.tensor([0.9, 0.1]).log())
     norms = []
-    run.optimizer.optimizer.register_step_pre_hook(
+    run.optimizer.register_step_pre_hook(
         lambda *_: norms.append(torch.nn.utils.get_total_norm([one.grad for one in run.recognizer.parameters()]).item())
     )
     records = [train_step(run) for _ in range(4)]

@@ -20,7 +20,7 @@ from ctcdro.storage.json_files import read_log
 from ctcdro.storage.tensors import load_tensors
 from ctcdro.training.checkpoint_shards import load_shards
 from ctcdro.training.loop import train
-from ctcdro.training.sharding import check_launcher
+from ctcdro.training.sharding import check_launcher, keep_lengths_on_host
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -124,6 +124,20 @@ def test_a_damaged_part_is_detected_by_name(folder, tmp_path, caplog):
         loaded = load_shards(checkpoints, {})
     assert loaded.step == int(min(checkpoints.iterdir()).name)  # the previous one
     assert f"Checkpoint {newest} is damaged ({part.name}: the checksum does not match)" in caplog.text
+
+
+def test_lengths_stay_on_the_host_although_fsdp_moves_all_arguments_to_a_gpu():
+    class Model(torch.nn.Module):
+        def forward(self, audio, lengths):
+            return audio.device.type, lengths.tolist()
+
+    model = Model()
+    model.register_forward_pre_hook(  # like that of FSDP
+        lambda module, arguments: tuple(one if one is None else one.to("meta") for one in arguments), prepend=True
+    )
+    keep_lengths_on_host(model)
+    for length in (3, 4):
+        assert model(torch.zeros(1, 5), torch.tensor([length])) == ("meta", [length])
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ class TransformerHead(nn.Module):
         real = real_frames(num_frames, features.shape[1], features.device)
         features = F.relu(self.halve(features.masked_fill(~real[:, :, None], 0.0).transpose(1, 2))).transpose(1, 2)
         width = features.shape[2]
-        positions = _positions(features.shape[1], width).to(features, non_blocking=True)
+        positions = _positions(features.shape[1], width, features.device).to(features)
         features = self.dropout(features * math.sqrt(width) + positions)
         padding = ~real_frames(self.num_frames(num_frames), features.shape[1], features.device)
         for block in self.blocks:
@@ -139,7 +139,8 @@ def make_head(
     return head(width, num_layers, num_labels, spec_augment=spec_augment)
 
 
-def _positions(size: int, width: int) -> Tensor:
+def _positions(size: int, width: int, device: torch.device) -> Tensor:
     """(size, width) sinusoidal position embeddings ("Attention Is All You Need")."""
-    angles = torch.arange(size)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
+    rates = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000.0) / width))
+    angles = torch.arange(size, device=device)[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)

@@ -29,6 +29,7 @@ from ..speech.audio import SAMPLE_RATE
 from ..speech.vocabulary import Vocabulary
 from ..storage.paths import PathLike
 from ..storage.tensors import load_tensors
+from .encoders.attention import mask_without_waiting
 from .encoders.base import PretrainedEncoder
 from .encoders.lora import Lora, add_lora
 from .encoders.mel_small import MelSmall
@@ -76,6 +77,7 @@ class Recognizer(nn.Module):
         if settings.spec_augment and settings.head == "linear":
             encoder.add_spec_augment()
         if isinstance(encoder, PretrainedEncoder):
+            mask_without_waiting(encoder.network)
             if settings.lora is not None:
                 add_lora(encoder, settings.lora)
             if settings.gradient_checkpointing:

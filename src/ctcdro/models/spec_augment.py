@@ -46,8 +46,11 @@ class SpecAugment(nn.Module):
         widest = min(self.frequency_mask_width, width)
         frequency_masks = _spans(torch.full((num_utterances, 1), width), widest, self.num_frequency_masks, width)
         time_masks = _spans(length, (length * self.time_mask_ratio).long(), self.num_time_masks, size)
-        masked = time_masks[:, :, None] | frequency_masks[:, None, :]
-        return features.masked_fill(masked.to(features.device, non_blocking=True), 0.0)
+        # The two are combined on the device: a large copy from memory that is not pinned makes the host wait.
+        time_masks, frequency_masks = (
+            masks.to(features.device, non_blocking=True) for masks in (time_masks, frequency_masks)
+        )
+        return features.masked_fill(time_masks[:, :, None] | frequency_masks[:, None, :], 0.0)
 
 
 def _spans(length: Tensor, most: Tensor | int, num_spans: int, size: int) -> Tensor:

@@ -84,7 +84,7 @@ def ctc_losses(
     if normalization == "none":
         return losses
     divisor = input_lengths if normalization == "frame" else target_lengths
-    return losses / torch.as_tensor(divisor).to(losses).clamp(min=1)
+    return losses / torch.as_tensor(divisor).to(losses, non_blocking=True).clamp(min=1)
 
 
 def _as_list(lengths: Tensor | list[int]) -> Tensor | list[int]:

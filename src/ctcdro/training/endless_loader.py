@@ -18,10 +18,13 @@ class BatchStream:
     run continues with the next one. Workers stop when the stream is no longer referenced.
     """
 
-    def __init__(self, dataset: UtteranceDataset, sampler: PlannedBatchSampler, num_workers: int) -> None:
+    def __init__(
+        self, dataset: UtteranceDataset, sampler: PlannedBatchSampler, num_workers: int, *, pin_memory: bool = False
+    ) -> None:
         self._dataset = dataset
         self._sampler = sampler
         self._num_workers = num_workers
+        self._pin_memory = pin_memory
         # Not a generator: its frame would refer to the stream, and this cycle would keep workers alive at exit.
         self._loader: Iterator[Batch] | None = None
         self._num_taken = 0
@@ -30,7 +33,9 @@ class BatchStream:
         while True:
             if self._loader is None:
                 self._dataset.set_epoch(self._sampler.epoch)
-                self._loader = iter(load_batches(self._dataset, self._sampler, self._num_workers))
+                self._loader = iter(
+                    load_batches(self._dataset, self._sampler, self._num_workers, pin_memory=self._pin_memory)
+                )
                 self._num_taken = 0
             batch = next(self._loader, None)
             if batch is not None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from ..decoding.decode import DecodingResult, decode
 from ..runs.folder import RunFolder
 from .sharding import ShardedForward
+from .stop_signals import StopSignals
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .dev_halves import DevHalves
     from .endless_loader import BatchStream
     from .guard import Guard
+    from .host_weights import HostWeights
     from .training_sample import TrainingSample
     from .weight_average import WeightAverage
 
@@ -68,6 +70,8 @@ class Run:
     recognizer: Recognizer
     wrapped_model: torch.nn.Module
     """The recognizer, wrapped for devices, precision and processes."""
+    host_weights: HostWeights
+    """Of the objective, as the sampler sees them."""
     # ---
     objective: Objective
     optimizer: torch.optim.Optimizer
@@ -75,6 +79,8 @@ class Run:
     stream: BatchStream
     weight_average: WeightAverage
     progress: Progress = field(default_factory=Progress)
+    stop_signals: StopSignals = field(default_factory=StopSignals)
+    """Not part of a checkpoint."""
 
     @property
     def is_sharded(self) -> bool:

@@ -69,8 +69,28 @@ def shard_model(recognizer: Recognizer, accelerator: Accelerator) -> nn.Module:
         for layer in largest_stack(recognizer.encoder):
             fully_shard(layer, mesh=mesh)
         fully_shard(recognizer, mesh=mesh)
+        keep_lengths_on_host(recognizer)
     model: nn.Module = accelerator.prepare_model(recognizer, evaluation_mode=True)  # otherwise it adds DDP
     return model
+
+
+def keep_lengths_on_host(model: nn.Module) -> None:
+    """Hides the lengths, the second argument of a sharded model, from the hook of FSDP.
+
+    On a GPU, that hook copies all arguments to the device. The model reads lengths, so the host would wait for it.
+    """
+    hidden: list[Tensor] = []
+
+    def hide(module: nn.Module, arguments: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
+        audio, lengths = arguments
+        hidden.append(lengths)
+        return audio, None
+
+    def restore(module: nn.Module, arguments: tuple[Tensor, None]) -> tuple[Tensor, Tensor]:
+        return arguments[0], hidden.pop()
+
+    model.register_forward_pre_hook(hide, prepend=True)
+    model.register_forward_pre_hook(restore)
 
 
 def largest_stack(encoder: nn.Module) -> nn.ModuleList:

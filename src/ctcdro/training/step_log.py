@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -25,12 +25,28 @@ StepCallback: TypeAlias = Callable[[dict[str, Any]], None]
 BY_GROUP = ("weights", "losses", "num_utterances", "num_characters", "durations")
 
 
+class StepFigures(NamedTuple):
+    """What the host reads from the device in a step, by group and over all processes."""
+
+    num_utterances: list[float]
+    losses: list[float]
+    seconds: list[float]
+    num_characters: list[float]
+    weights: list[float]
+    gradient_norm: float
+    skipped: list[str]
+    """Errors of unreadable audio."""
+
+
 class StepTotals:
-    """Sums over the batches of a step on the device; the host reads them only in `over_all_processes`."""
+    """Sums over the batches of a step on the device; the host reads them only in `read`."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._totals = torch.zeros(4, len(run.groups.names), device=run.accelerator.device)
+        num_groups = len(run.groups.names)
+        # The last two count skipped utterances and stop signals.
+        self._totals = torch.zeros(4 * num_groups + 2, device=run.accelerator.device)
+        self._by_group = self._totals[:-2].view(4, num_groups)
         self.skipped: list[str] = []
         """Errors of unreadable audio, in this process."""
 
@@ -41,32 +57,52 @@ class StepTotals:
             for values in (self._run.durations_of(batch.indices), batch.num_characters)
         )
         figures = torch.stack([kept.float(), losses.where(kept, 0.0), seconds, characters.where(kept, 0.0)])
-        self._totals += sum_by_group(figures, batch.groups, self._totals.shape[1])
+        self._by_group += sum_by_group(figures, batch.groups, self._by_group.shape[1])
 
-    def over_all_processes(self) -> tuple[dict[str, Any], list[float]]:
-        """Figures for the log, and (G,) seconds of audio. All processes must call it."""
-        skipped = gather(self.skipped) if self._run.config.data.on_bad_audio == "skip" else self.skipped
-        totals = self._run.accelerator.reduce(self._totals, "sum").tolist()
-        num_utterances, losses, seconds, num_characters = totals
-        names = self._run.groups.names
+    def read(self, gradient_norm: Tensor) -> StepFigures:
+        """Reads the figures of the step in one transfer, the only one for which the host waits in a step.
 
-        def of_present(values: list[float], digits: int | None = None) -> dict[str, float]:
-            present = zip(names, values, seconds, strict=True)
-            if self._run.groups.rows is not None:
-                digits = 3  # shares of utterances
-            return {name: round(value, digits) for name, value, duration in present if duration}
+        It also exchanges stop signals, and passes the weights to the sampler. All processes must call it.
 
-        by_group = zip(names, losses, num_utterances, strict=True)
-        record = {
-            "loss": sum(losses) / max(1, sum(num_utterances)),
-            "losses": {name: loss / number if number else None for name, loss, number in by_group},
-            "num_utterances": of_present(num_utterances),
-            "num_characters": of_present(num_characters),
-            "durations": of_present(seconds, 3),
-            "audio_seconds": sum(seconds),
-            **({"skipped": skipped} if skipped else {}),
-        }
-        return record, seconds
+        Args:
+            gradient_norm: () on the device, the same in all processes.
+        """
+        run, num_groups = self._run, self._by_group.shape[1]
+        self._totals[-2] += len(self.skipped)
+        self._totals[-1] += run.stop_signals.num_received
+        totals = run.accelerator.reduce(self._totals, "sum")
+        values = torch.cat([totals, gradient_norm[None], run.objective.weights]).tolist()
+        utterances, losses, seconds, characters = (
+            values[start : start + num_groups] for start in range(0, 4 * num_groups, num_groups)
+        )
+        num_skipped, num_signals, norm, *weights = values[4 * num_groups :]
+        run.stop_signals.any_process_received = num_signals > 0
+        run.host_weights.replace(weights)
+        skipped = gather(self.skipped) if num_skipped else []
+        return StepFigures(utterances, losses, seconds, characters, weights, norm, skipped)
+
+
+def make_record(run: Run, figures: StepFigures) -> dict[str, Any]:
+    """The figures of a step as fields of its record."""
+    names = run.groups.names
+
+    def of_present(values: list[float], digits: int | None = None) -> dict[str, float]:
+        present = zip(names, values, figures.seconds, strict=True)
+        if run.groups.rows is not None:
+            digits = 3  # shares of utterances
+        return {name: round(value, digits) for name, value, duration in present if duration}
+
+    by_group = zip(names, figures.losses, figures.num_utterances, strict=True)
+    return {
+        "weights": dict(zip(names, figures.weights, strict=True)),
+        "loss": sum(figures.losses) / max(1, sum(figures.num_utterances)),
+        "losses": {name: loss / number if number else None for name, loss, number in by_group},
+        "num_utterances": of_present(figures.num_utterances),
+        "num_characters": of_present(figures.num_characters),
+        "durations": of_present(figures.seconds, 3),
+        "audio_seconds": sum(figures.seconds),
+        **({"skipped": figures.skipped} if figures.skipped else {}),
+    }
 
 
 def log_step(run: Run, record: dict[str, Any], callback: StepCallback) -> None:

@@ -18,7 +18,7 @@ from ..runtime.progress import Track, untracked
 from ..sampling.adaptive import AdaptiveBatchSampler
 from ..sampling.base import PlannedBatchSampler
 from ..sampling.chunks import ChunkedBatchSampler
-from ..sampling.planned_rounds import PassLimit
+from ..sampling.planned_rounds import PassLimit, Weighted
 from ..sampling.samplers import GroupUniformBatchSampler, LengthMatchedBatchSampler, SimilarLengthBatchSampler
 from ..speech.dataset import Augment, UtteranceDataset
 from ..speech.manifest import Groups, Manifest
@@ -31,7 +31,6 @@ from .optimizer import num_steps
 from .training_sample import TrainingSample, sample_places, sample_training_data
 
 if TYPE_CHECKING:
-    from ..objectives.objective import Objective
     from ..runs.config import Config
 
 
@@ -42,7 +41,7 @@ class TrainingData(ABC):
     groups: Groups
 
     @abstractmethod
-    def sampler(self, config: Config, objective: Objective) -> PlannedBatchSampler: ...
+    def sampler(self, config: Config, weights: Weighted) -> PlannedBatchSampler: ...
 
     @abstractmethod
     def dataset(
@@ -111,7 +110,7 @@ class ManifestData(TrainingData):
         self.groups = manifest.groups(group_by)
         self._durations = torch.from_numpy(manifest.durations)
 
-    def sampler(self, config: Config, objective: Objective) -> PlannedBatchSampler:
+    def sampler(self, config: Config, weights: Weighted) -> PlannedBatchSampler:
         sampling, seed, durations = config.sampling, config.seed, self.utterances.durations
         if config.sampler == "similar-length":
             return SimilarLengthBatchSampler(durations, sampling.batch_size, seed=seed)
@@ -121,7 +120,7 @@ class ManifestData(TrainingData):
         limit = pass_limit(config)
         if config.sampler == "length-matched" and limit is None:
             return LengthMatchedBatchSampler(durations, self.groups.numbers, *options, group_names=names)
-        weighted = objective if config.sampler == "adaptive" else None
+        weighted = weights if config.sampler == "adaptive" else None
         return AdaptiveBatchSampler(durations, self.groups.numbers, weighted, *options, group_names=names, limit=limit)
 
     def dataset(
@@ -157,10 +156,10 @@ class ShardData(TrainingData):
         self.utterances: ShardIndex = index
         self.groups = index.groups
 
-    def sampler(self, config: Config, objective: Objective) -> PlannedBatchSampler:
+    def sampler(self, config: Config, weights: Weighted) -> PlannedBatchSampler:
         return ChunkedBatchSampler(
             self.utterances,
-            objective if config.sampler == "adaptive" else None,
+            weights if config.sampler == "adaptive" else None,
             config.sampling.batch_duration,
             config.sampling.exponent,
             config.seed,
