@@ -30,8 +30,8 @@ def summarize(runs: list[Path], stratum_of: dict[str, str]) -> dict[str, Any]:
     scores = [score_strata(run, stratum_of) for run in runs]
     rates = [one.rates("cer") for one in scores]
     return {
-        "worst": [round(100 * one.worst("cer")[1], 3) for one in scores],
-        "mean": [round(100 * one.mean("cer"), 3) for one in scores],
+        "worst": [round(100 * max(one.values()), 3) for one in rates],
+        "mean": [round(100 * sum(one.values()) / len(one), 3) for one in rates],
         "languages": {name: [round(100 * one[name], 3) for one in rates] for name in rates[0]},
     }
 

@@ -34,7 +34,7 @@ def test_features_do_not_depend_on_the_other_utterances(name, manifest, folders)
     together = embed(manifest, encoder).features
     alone = np.concatenate([embed(manifest.select([index]), encoder).features for index in range(len(manifest))])
     np.testing.assert_allclose(together, alone, rtol=1e-3, atol=1e-4)
-    assert together.shape == (len(manifest), 2 * 80 if name == "mel-small" else 2 * 2 * 32)  # of one or two layers
+    assert together.shape == (len(manifest), 2 * 80 if name == "mel-small" else 2 * 32)
 
 
 def test_pooling_is_the_mean_and_the_deviation_of_the_real_frames():
@@ -70,6 +70,13 @@ def test_energies_of_mel_small_keep_the_level_of_the_audio(manifest):
 def test_the_signal_to_noise_ratio_is_that_of_the_audio_without_padding(manifest):
     found = embed(manifest, load_encoder("mel-small")).signal_to_noise
     np.testing.assert_allclose(found, [estimate_snr(read_audio(one.audio_filepath)) for one in manifest], rtol=1e-6)
+
+
+def test_layers_are_pooled_in_their_order(manifest, folders):
+    encoder = load_encoder(folders["whisper"])
+    parts = [embed(manifest, encoder, layers=[layer]).features for layer in (0, 2)]
+    assert np.array_equal(embed(manifest, encoder, layers=[-1, 0]).features, np.hstack(parts))
+    assert np.array_equal(embed(manifest, encoder).features, embed(manifest, encoder, layers=[1]).features)
 
 
 @pytest.mark.parametrize(("num_layers", "layers"), [(3, [3]), (3, [0, -4])])

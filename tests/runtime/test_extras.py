@@ -13,7 +13,12 @@ from ctcdro.runtime.extras import MissingExtraError, extra
 OPTIONAL = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 # Import names of the packages, where they differ.
-MODULES = {"pyyaml": "yaml", "espeakng-loader": "espeakng_loader", "flashlight-text": "flashlight", "scikit-learn": "sklearn"}
+MODULES = {
+    "pyyaml": "yaml",
+    "espeakng-loader": "espeakng_loader",
+    "flashlight-text": "flashlight",
+    "scikit-learn": "sklearn",
+}
 
 # Blocked modules cannot be found, as if their package were not installed.
 BLOCKING = """

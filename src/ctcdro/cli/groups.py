@@ -55,7 +55,7 @@ def groups(
             "--layer",
             metavar="N",
             help="Layer of the encoder, e.g. -1 for the last. Repeatable.",
-            show_default="the middle and the last",
+            show_default="the middle one",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the clusters and the map.", min=0)] = 0,

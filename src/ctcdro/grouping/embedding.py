@@ -106,14 +106,14 @@ def load_run(path: str) -> TrainedRun:
 
 
 def choose_layers(num_layers: int, layers: Sequence[int] | None) -> list[int]:
-    """Checked layers, counted from the end if negative; by default, the middle one and the last.
+    """Checked layers, counted from the end if negative; by default, the middle one.
 
     Example:
         >>> choose_layers(7, None), choose_layers(7, [-1]), choose_layers(1, None)
-        ([3, 6], [6], [0])
+        ([3], [6], [0])
     """
     if layers is None:
-        return sorted({num_layers // 2, num_layers - 1})
+        return [num_layers // 2]
     for layer in layers:
         if not -num_layers <= layer < num_layers:
             raise ValueError(

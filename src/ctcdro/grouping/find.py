@@ -22,7 +22,7 @@ from ..storage.locks import lock_folder
 from ..storage.paths import PathLike
 from .clustering import Projection, find_clusters
 from .description import GROUP, FoundGroups, describe_groups, group_names
-from .embedding import Floats, embed, load_encoder, load_run
+from .embedding import Encoder, Floats, TrainedRun, embed, load_encoder, load_run
 
 
 def find_groups(
@@ -47,22 +47,19 @@ def find_groups(
         run: a finished run, whose losses on the utterances are part of the features.
         num_groups: by default, the number with the highest silhouette.
         soft: whether an utterance may belong to several groups, with shares.
-        layers: layers of the encoder, counted from the end if negative; by default, the middle one and the last.
+        layers: layers of the encoder, counted from the end if negative; by default, the middle one.
         overwrite: whether to replace a dataset in `out` that was made with other options.
 
     Raises:
         ValueError: if options are missing or do not fit the data, or `out` contains another dataset.
     """
-    if encoder is None and run is None:
-        raise ValueError("Specify --encoder, a checkpoint or mel-small, or --run, the folder of a finished run.")
     if Path(out).exists() and os.path.samefile(dataset, out):
         raise ValueError(f"--out {out} is the dataset itself. Choose another folder.")
     manifests = _read_manifests(Path(dataset))
     about = _about(dataset, encoder, run, num_groups, soft, layers, seed)
     with lock_folder(out):
         refuse_other_dataset(out, about, overwrite)
-        loaded_run = None if run is None else load_run(os.fspath(run))
-        loaded_encoder = load_encoder(encoder) if encoder or not loaded_run else loaded_run.recognizer.encoder
+        loaded_encoder, loaded_run = _load(encoder, run)
         embeddings = {
             split: embed(
                 manifest,
@@ -83,6 +80,15 @@ def find_groups(
         }
         write_dataset(out, about, labeled)
     return describe_groups(labeled["train"], embeddings["train"], points["train"], clusters, seed)
+
+
+def _load(encoder: str | None, run: PathLike | None) -> tuple[Encoder, TrainedRun | None]:
+    loaded_run = None if run is None else load_run(os.fspath(run))
+    if encoder is not None:
+        return load_encoder(encoder), loaded_run
+    if loaded_run is None:
+        raise ValueError("Specify --encoder, a checkpoint or mel-small, or --run, the folder of a finished run.")
+    return loaded_run.recognizer.encoder, loaded_run
 
 
 def _read_manifests(folder: Path) -> dict[str, Manifest]:

@@ -12,11 +12,12 @@ from ..speech.utterance import Utterance
 from ..storage.paths import PathLike
 from .figures import COLORS, DARK, MARKERS, WIDTH, ReportFigure, figure_style
 from .tables.groups import describe_found_groups, groups_table, labels_table
-from .templating import write_page
 from .worst_utterances import MOST_SECONDS, make_clip
 
-with extra("report", "Drawing figures"):
+with extra("report", "The page about groups"):
     from matplotlib.figure import Figure
+
+    from .templating import write_page
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,13 @@ def map_figure(found: FoundGroups) -> ReportFigure:
         for number, name in enumerate(found.names):
             own = drawn.positions[drawn.numbers == number]
             color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
-            axes.scatter(*own.T, s=7, c=color, marker=marker, linewidths=0, alpha=0.6, label=name)
+            axes.scatter(own[:, 0], own[:, 1], s=7, c=color, marker=marker, linewidths=0, alpha=0.6, label=name)
         examples = [index for group in found.groups for index in group.examples]
         for number, index in enumerate(examples, start=1):
+            across, up = place[index]
             axes.text(
-                *place[index],
+                across,
+                up,
                 str(number),
                 fontsize=6.5,
                 color=DARK,

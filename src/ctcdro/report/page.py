@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..runtime.extras import extra
+
+with extra("report", "The report"):
+    from .templating import write_page
+
 from ..runtime.progress import Track, untracked
 from ..scoring.before_after import describe_before_after
 from ..scoring.budget import describe_budget
@@ -30,7 +35,6 @@ from .tables.diagnosis import diagnosis_table
 from .tables.results import Intervals, confusion_table, details_table, language_tables, results_table, runs_table
 from .tables.subgroups import subgroups_table
 from .tables.training import differences_table, settings_table, time_table, weights_table
-from .templating import write_page
 from .worst_utterances import worst_utterances
 
 

@@ -10,10 +10,7 @@ import base64
 import hashlib
 from typing import Any
 
-from ..runtime.extras import extra
-
-with extra("report", "The report"):
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .. import __version__
 from ..scoring.formatting import format_percent
