@@ -12,17 +12,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..prepare.dataset_folder import refuse_other_dataset, write_dataset
-from ..prepare.entries import SPLITS
 from ..runtime.devices import select_device
+from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
-from ..speech.dataset import check_audio_exists
-from ..speech.manifest import Manifest
 from ..storage.locks import lock_folder
 from ..storage.paths import PathLike
-from .clustering import Projection, find_clusters
-from .description import GROUP, FoundGroups, describe_groups, group_names
-from .embedding import Encoder, Floats, TrainedRun, embed, load_encoder, load_run
+
+with extra("groups", "Finding groups"):
+    from ..prepare.dataset_folder import refuse_other_dataset, write_dataset
+    from ..prepare.entries import SPLITS
+    from ..speech.dataset import check_audio_exists
+    from ..speech.manifest import Manifest
+    from .clustering import Projection, find_clusters
+    from .description import GROUP, FoundGroups, describe_groups, group_names
+    from .embedding import Encoder, Floats, TrainedRun, embed, load_encoder, load_run
 
 
 def find_groups(
