@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..runtime.extras import extra
-from .options import DeviceOption, must_be_folder, out_folder
+from .options import DatasetArgument, DeviceOption, must_be_folder, out_folder
 from .reader_commands import Overwrite
 
 if TYPE_CHECKING:
@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
 
 def groups(
-    dataset: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATASET",
-            help="Folder with train.jsonl, dev.jsonl and test.jsonl.",
-            callback=must_be_folder("Create a dataset with 'ctcdro prepare'."),
-        ),
-    ],
+    dataset: DatasetArgument,
     out: Annotated[Path, out_folder("Dataset folder to write, without audio.")],
     encoder: Annotated[
         str | None,

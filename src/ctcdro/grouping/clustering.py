@@ -1,7 +1,7 @@
 """Clusters of feature vectors, with scikit-learn: k-means, or a Gaussian mixture for shares in several groups.
 
-Features are standardized and reduced to principal components. With a seed, results do not depend on the number of
-threads.
+Features are standardized and reduced to principal components. scikit-learn uses one thread, so that the same features
+and the same seed give the same groups.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Projection:
         self._mean, scale = features.mean(0), features.std(0)
         self._scale = np.where(scale > 1e-9, scale, 1.0)  # a constant dimension, such as an empty frequency band
         num_components = min(MAX_COMPONENTS, *features.shape)
-        self._pca = PCA(num_components, random_state=seed).fit(self._standardized(features))
+        with threadpool_limits(1):
+            self._pca = PCA(num_components, random_state=seed).fit(self._standardized(features))
         self._worst_loss, self._loss_mean, self._loss_scale = 0.0, 0.0, 1.0
         if embeddings.losses is not None:
             finite = embeddings.losses[np.isfinite(embeddings.losses)]
@@ -53,7 +54,8 @@ class Projection:
             self._loss_scale = np.sqrt(self._pca.explained_variance_[0]) / max(finite.std(), 1e-9)
 
     def __call__(self, embeddings: Embeddings) -> Floats:
-        points = self._pca.transform(self._standardized(embeddings.features))
+        with threadpool_limits(1):
+            points = self._pca.transform(self._standardized(embeddings.features))
         if embeddings.losses is None:
             return points
         losses = np.where(np.isfinite(embeddings.losses), embeddings.losses, self._worst_loss)
