@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
-.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-package test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs reference architecture results
+.PHONY: help install demo test test-slow test-browser test-faults test-fuzz test-package test-slurm test-integrations test-with-accelerate test-with-torchdata test-durations lint bench bench-samplers clean docs reference architecture results
 
 help:
 	@echo "make install             create $(VENV) with the package and its development tools"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-faults-with-hf_trainer  kill and resume a training script (also lightning, speechbrain); minutes"
 	@echo "make test-fuzz           untrusted input; minutes"
 	@echo "make test-integrations   toolkits, each in its own environment (one: make test-with-lightning)"
+	@echo "make test-slurm          sweeps on a Slurm cluster of this machine (apt-get install slurm-wlm munge; as root); minutes"
 	@echo "make test-package        wheel, extras and notebook, in fresh environments; minutes"
 	@echo "make test-browser        report, site search and page of models, in Chromium (apt-get install chromium)"
 	@echo "make docs                build the documentation, into site"
@@ -73,6 +74,9 @@ test-fuzz: $(STAMP)
 test-package: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --constraint tests/package/requirements.txt build
 	$(BIN)/python -m pytest -m package tests/package
+
+test-slurm: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(LONG_TESTS) -m slurm tests/slurm
 
 # Each toolkit has its own environment, .venv/with-<toolkit>, with the versions of requirements/<toolkit>.txt. Packages that
 # pin old versions of others are installed without dependencies (<toolkit>-alone.txt). The extension of torchaudio does not

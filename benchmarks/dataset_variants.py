@@ -4,6 +4,7 @@
     only --language kor,ron       training data of these languages only; other splits have all
     shuffled --language kor       a fifth of its training transcripts belong to other utterances of it
     few --language deu            a tenth of its training utterances
+    majority --language cmn,eng   training utterances in several languages have the one with the largest share only
     noisy --language spa          half of its utterances have noise at 5 dB; the field `stratum` says which
     hidden                        every `lang` is `und`, the language is in the field `language`
 
@@ -20,11 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import soundfile
+from planted_subgroup import add_noise_to
 
 from ctcdro import Manifest, Utterance
-from ctcdro.speech.audio import SAMPLE_RATE, read_audio
-from ctcdro.speech.noise import add_noise
 
 Change = Callable[[list[Utterance]], list[Utterance]]
 
@@ -62,19 +61,21 @@ def add_noise_to_half(manifest: Manifest, language: str, folder: Path) -> Manife
     for index, one in enumerate(manifest):
         stratum = f"{one.lang}-noisy" if index in noisy else one.lang
         one = replace(one, extra={**one.extra, "stratum": stratum})
-        changed.append(_with_noise(one, folder, index) if index in noisy else one)
+        changed.append(add_noise_to(one, folder, NOISE_DB, np.random.default_rng(index)) if index in noisy else one)
     return Manifest(changed)
 
 
-def _with_noise(utterance: Utterance, folder: Path, seed: int) -> Utterance:
-    samples = read_audio(utterance.audio_filepath, utterance.offset, utterance.duration)
-    noisy = add_noise(samples, NOISE_DB, np.random.default_rng(seed))
-    path = folder / f"{utterance.id}.flac"
-    soundfile.write(path, noisy / max(1.0, np.abs(noisy).max()), SAMPLE_RATE)
-    return replace(utterance, audio_filepath=str(path), offset=0.0)
+def keep_largest_share(utterances: list[Utterance]) -> list[Utterance]:
+    return [replace(one, lang_shares=None) for one in utterances]
 
 
-VARIANTS: dict[str, Change] = {"without": remove, "only": remove, "shuffled": shuffle_fifth, "few": keep_tenth}
+VARIANTS: dict[str, Change] = {
+    "without": remove,
+    "only": remove,
+    "shuffled": shuffle_fifth,
+    "few": keep_tenth,
+    "majority": keep_largest_share,
+}
 
 
 def write_variant(dataset: Path, out: Path, languages: set[str], variant: str) -> None:

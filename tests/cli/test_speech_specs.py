@@ -1,5 +1,7 @@
 """Options of synthetic speech."""
 
+import pytest
+
 from ctcdro.cli.speech_specs import parse_speech_specs
 from ctcdro.synthetic.spec import SpeechSpec
 
@@ -14,3 +16,18 @@ def test_an_option_is_for_all_languages_or_for_one():
 
 def test_noise_can_be_none():
     assert parse_speech_specs({"ces": SpeechSpec(snr=(10.0, 20.0))}, noise=["none"])["ces"].snr is None
+
+
+def test_mixtures_follow_the_options_of_their_languages_and_their_own():
+    start = {"cmn": SpeechSpec(), "eng": SpeechSpec()}
+    options = {"duration": ["2:1", "cmn=4:1"], "minutes": ["5:1:2", "cmn+eng=3:1:1"], "noise": ["eng=10:20"]}
+    mixed = parse_speech_specs(start, ["cmn+eng"], **options)["cmn+eng"]
+    assert (mixed.duration, mixed.train_minutes, mixed.test_minutes, mixed.snr) == (3.0, 3.0, 1.0, (10.0, 20.0))
+
+
+def test_options_of_voices_are_rejected_for_mixtures():
+    start = {"cmn": SpeechSpec(), "eng": SpeechSpec()}
+    with pytest.raises(ValueError, match=r"--speakers cmn\+eng=2: no language cmn\+eng \(expected one of cmn, eng\)"):
+        parse_speech_specs(start, ["cmn+eng"], speakers=["cmn+eng=2"])
+    with pytest.raises(ValueError, match=r"two or more languages of the corpus.*got 'cmn\+fra'"):
+        parse_speech_specs(start, ["cmn+fra"])

@@ -102,12 +102,29 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(config, tmp_path, monkeypa
         (["--cpu", "--jobs", 2], "2 runs at a time on the CPU, 1 thread each"),
         (["--cluster", "slurm"], "10 runs at a time on Slurm, one GPU each, 4 threads each"),
         (["--cluster", "slurm", "--cpu"], "10 runs at a time on Slurm, no GPU each, 4 threads each"),
+        (["--gpus-per-run", 2], "1 run at a time on GPUs 4, 5, 2 GPUs on 1 node each, 1 thread per process"),
+        (
+            ["--cluster", "slurm", "--gpus-per-run", 4, "--nodes-per-run", 2],
+            "10 runs at a time on Slurm, 8 GPUs on 2 nodes each, 4 threads per process",
+        ),
+        (
+            ["--cluster", "slurm", "--cpu", "--processes-per-run", 2],
+            "10 runs at a time on Slurm, 2 processes on 1 node each, 4 threads per process",
+        ),
     ],
 )
 def test_gpus_are_used_unless_the_cpu_is_asked_for(config, tmp_path, monkeypatch, options, where):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.setattr("ctcdro.sweeps.submission.visible_gpus", lambda: ["4", "5"])
     assert where in run("sweep", config, "--out", tmp_path / "out", "--dry-run", *options).stdout
+
+
+def test_processes_that_cannot_share_a_step_are_rejected_before_anything_is_submitted(config, tmp_path):
+    for options in (["--dry-run"], []):
+        done = run("sweep", config, "--out", tmp_path / "out", "--cluster", "slurm", "--gpus-per-run", 3, *options)
+        problem = "erm: optimizer.batches_per_step must be a multiple of the number of processes, 3; got 16."
+        assert (done.returncode, problem in done.stderr) == (2, True), done.stderr
+        assert not (tmp_path / "out").exists()
 
 
 def test_finished_runs_are_counted_in_the_plan(config, tmp_path):

@@ -4,17 +4,21 @@ import json
 import os
 import shutil
 import warnings
+from uuid import uuid4
 
 import pytest
 import torch
 from cases import case
+from fairseq2_models import random_weights, write_tokenizer
 from hostile import FUZZ, altered, as_json, damaged, is_reported
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ctcdro.models.fairseq2 import convert_fairseq2
 from ctcdro.models.recognizer import build, load
+from ctcdro.speech.sentencepiece import read_pieces
 from ctcdro.speech.vocabulary import Vocabulary
-from ctcdro.storage.tensors import load_tensors
+from ctcdro.storage.tensors import load_tensors, load_torch_file
 from ctcdro.training.checkpoint_files import (
     DIGESTS,
     TENSORS,
@@ -63,6 +67,35 @@ def test_files_of_tensors(tmp_path, content):
     path.write_bytes(content)
     tensors = is_reported(lambda: load_tensors(path), path)
     assert tensors is None or all(tensor.numel() < 100 for tensor in tensors.values())
+
+
+@given(st.data())
+@FUZZ
+def test_files_of_torch(tmp_path, data):
+    path = tmp_path / "a.pt"
+    torch.save({"model": {"a": torch.ones(3)}}, path)
+    path.write_bytes(data.draw(st.one_of(damaged(path.read_bytes()), st.binary(max_size=100))))
+    is_reported(lambda: load_torch_file(path), path)
+
+
+@given(st.data())
+@FUZZ
+def test_sentencepiece_models(tmp_path, data):
+    path = write_tokenizer(tmp_path / "a.model")
+    path.write_bytes(data.draw(st.one_of(damaged(path.read_bytes()), st.binary(max_size=100))))
+    is_reported(lambda: read_pieces(path), path)
+
+
+@given(st.data())
+@FUZZ
+def test_checkpoints_of_fairseq2(tmp_path, data):
+    """Tensors of the right names with any shape."""
+    weights = random_weights()
+    for name in data.draw(st.lists(st.sampled_from(sorted(weights)), max_size=3)):
+        weights[name] = torch.zeros(data.draw(st.lists(st.integers(0, 5), max_size=4)))
+    path = tmp_path / "a.pt"
+    torch.save(weights, path)
+    is_reported(lambda: convert_fairseq2(path, tmp_path / uuid4().hex, num_heads=4), path)
 
 
 @pytest.mark.parametrize("name", [TENSORS, VALUES, DIGESTS])

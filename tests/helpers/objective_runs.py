@@ -1,5 +1,6 @@
 """Every objective, random batches, and a loop over them."""
 
+import math
 import random
 from functools import partial
 
@@ -46,3 +47,29 @@ def run(objective, batches):
     for batch in batches:
         loss = objective(*tensors(batch))
         yield objective.weights, loss
+
+
+def one_hot(groups, num_groups=NUM_GROUPS):
+    return torch.nn.functional.one_hot(groups, num_groups).float()
+
+
+def assert_rows_equal_numbers(make, num_batches, seed=0):
+    """Rows with a single 1 give the loss, the gradient and the state of group numbers, bit for bit, in every batch.
+
+    Every seventh batch has a loss of infinity.
+    """
+    by_number, by_row = make(NUM_GROUPS), make(NUM_GROUPS)
+    for number, batch in enumerate(draw_batches(num_batches, mixed=True, seed=seed)):
+        if by_number.needs_error_rates and number % 20 == 0:
+            for objective in (by_number, by_row):
+                objective.update_error_rates([0.2 + number % 7 / 10, 0.1, 0.3, 0.5])
+        losses, groups, characters = tensors(batch)
+        if number % 7 == 0 and len(losses) > 1:
+            losses[number % len(losses)] = math.inf
+        leaves = [losses.clone().requires_grad_() for _ in range(2)]
+        expected, value = by_number(leaves[0], groups, characters), by_row(leaves[1], one_hot(groups), characters)
+        (expected + value).backward()
+        assert torch.equal(value, expected), number
+        assert torch.equal(leaves[1].grad, leaves[0].grad), number
+        states = by_number.state_dict(), by_row.state_dict()
+        assert all(torch.equal(states[0][key], states[1][key]) for key in states[0]), number

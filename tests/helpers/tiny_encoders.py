@@ -5,6 +5,9 @@ from pathlib import Path
 
 import torch
 import transformers
+from transformers.audio_utils import mel_filter_bank
+from transformers.feature_extraction_sequence_utils import SequenceFeatureExtractor
+from transformers.models.parakeet.feature_extraction_parakeet import ParakeetFeatureExtractor
 from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
 SIZE = {
@@ -22,6 +25,11 @@ WHISPER = {
     **{"vocab_size": 20, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1},
     **{"dropout": 0.0, "encoder_layerdrop": 0.1},
 }
+PARAKEET = {
+    **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48},
+    **{"conv_kernel_size": 5, "subsampling_conv_channels": 8, "initializer_range": 0.2},
+    **{"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0, "layerdrop": 0.1},
+}
 
 MODELS = {
     "wav2vec2": lambda: transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**LARGE)),
@@ -38,7 +46,21 @@ MODELS = {
     ),
     "whisper": lambda: transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**WHISPER)),
     "whisper, encoder alone": lambda: WhisperEncoder(transformers.WhisperConfig(**WHISPER)),
+    "parakeet": lambda: transformers.ParakeetForCTC(
+        transformers.ParakeetCTCConfig(encoder_config=PARAKEET, vocab_size=20, pad_token_id=19)
+    ),
+    "parakeet, encoder alone": lambda: transformers.ParakeetEncoder(transformers.ParakeetEncoderConfig(**PARAKEET)),
 }
+
+
+def parakeet_features():
+    """A `ParakeetFeatureExtractor` with filters of `transformers`, because its constructor needs librosa for them."""
+    extractor = ParakeetFeatureExtractor.__new__(ParakeetFeatureExtractor)
+    SequenceFeatureExtractor.__init__(extractor, feature_size=80, sampling_rate=16_000, padding_value=0.0)
+    extractor.hop_length, extractor.n_fft, extractor.win_length, extractor.preemphasis = 160, 512, 400, 0.97
+    filters = mel_filter_bank(257, 80, 0.0, 8_000.0, 16_000, norm="slaney", mel_scale="slaney")
+    extractor.mel_filters = torch.from_numpy(filters.T).float()
+    return extractor
 
 
 def write(name, folder):
@@ -47,8 +69,11 @@ def write(name, folder):
         torch.manual_seed(0)
         model = MODELS[name]()
         for parameter_name, parameter in model.named_parameters():
-            if parameter_name.endswith(("bias", "layer_norm.weight")):  # random, so that zeros do not hide errors
+            if parameter_name.endswith(("bias", "norm.weight")):  # random, so that zeros do not hide errors
                 torch.nn.init.normal_(parameter, mean=float(parameter_name.endswith("weight")), std=0.3)
+        for buffer_name, buffer in model.named_buffers():  # statistics of batch norms
+            if buffer_name.endswith(("running_mean", "running_var")):
+                buffer.add_(torch.rand(buffer.shape))
     model.save_pretrained(folder)
     return str(folder)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from tiny_encoders import parakeet_features
 
 from ctcdro.models.encoders.pretrained import from_pretrained
 
@@ -67,6 +68,24 @@ def test_layers_of_whisper_are_those_of_transformers_where_it_has_a_full_window(
         assert torch.equal(last[0], layers[-1])
         stock = encoder.network(features.input_features, output_hidden_states=True)
     assert_same_layers(layers, stock, 0)
+
+
+@pytest.mark.parametrize("name", ["parakeet", "parakeet, encoder alone"])
+def test_layers_of_parakeet_are_those_of_the_utterance_alone(name, folders, audio):
+    encoder = from_pretrained(folders[name]).eval()
+    stock = transformers.ParakeetEncoder.from_pretrained(folders[name], config=encoder.network.config).eval()
+    extractor = parakeet_features()
+    with torch.inference_mode():
+        layers = encoder(audio, LENGTHS)
+        assert torch.equal(encoder(audio, LENGTHS, all_layers=False)[0], layers[-1])
+        for row, length in enumerate(LENGTHS.tolist()):
+            features = extractor(audio[row, :length].numpy(), sampling_rate=16_000, return_tensors="pt")
+            # The last frame of `transformers` may contain padding only.
+            outputs = stock(**features, output_hidden_states=True)
+            n = int(encoder.num_frames(LENGTHS[row]))
+            assert int(outputs.attention_mask.sum()) == n
+            for layer, expected in zip(layers, outputs.hidden_states, strict=True):
+                torch.testing.assert_close(layer[row, :n], expected[0, :n], rtol=1e-4, atol=2e-5)
 
 
 def test_loading_says_nothing(folders, capsys):

@@ -1,6 +1,7 @@
 """Exported recognizers, used by `transformers` alone."""
 
 import ast
+import json
 import sys
 import types
 from itertools import groupby
@@ -8,6 +9,7 @@ from itertools import groupby
 import pytest
 import torch
 import transformers
+from tiny_encoders import parakeet_features
 from transformers import dynamic_module_utils
 
 from ctcdro.decoding.decode import best_texts
@@ -22,7 +24,7 @@ from ctcdro.speech.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["ces", "kor"], "abcdefghij ")
 quietly = pytest.mark.filterwarnings("ignore:Support for mismatched key_padding_mask")  # WavLM in transformers
-EXPORTED = ["wav2vec2", "wav2vec2, group norm", "hubert", "wavlm", "data2vec-audio", "wav2vec2-bert"]
+EXPORTED = ["wav2vec2", "wav2vec2, group norm", "hubert", "wavlm", "data2vec-audio", "wav2vec2-bert", "parakeet"]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -46,10 +48,20 @@ def make(folder, head="linear", **options):
     return model
 
 
+def load_extractor(folder):
+    """The feature extractor of a folder; that of Parakeet without librosa."""
+    saved = json.loads((folder / "preprocessor_config.json").read_text())
+    if saved["feature_extractor_type"] != "ParakeetFeatureExtractor":
+        return transformers.AutoFeatureExtractor.from_pretrained(folder)
+    extractor = parakeet_features()
+    assert saved == {key: extractor.to_dict()[key] for key in saved}
+    return extractor
+
+
 @quietly
 @pytest.mark.parametrize(
     ("name", "lora"),
-    [*((name, None) for name in EXPORTED), *((name, Lora(rank=2)) for name in ("wavlm", "wav2vec2-bert"))],
+    [*((name, None) for name in EXPORTED), *((name, Lora(rank=2)) for name in ("wavlm", "wav2vec2-bert", "parakeet"))],
 )
 def test_transformers_gives_the_same_logits(name, lora, folders, audio, tmp_path):
     model = make(folders[name], lora=lora)
@@ -57,7 +69,7 @@ def test_transformers_gives_the_same_logits(name, lora, folders, audio, tmp_path
     stock, info = transformers.AutoModelForCTC.from_pretrained(tmp_path / "exported", output_loading_info=True)
     assert type(stock).__name__ == FAMILIES[model.encoder.family].ctc_class
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    extractor = transformers.AutoFeatureExtractor.from_pretrained(tmp_path / "exported")
+    extractor = load_extractor(tmp_path / "exported")
     inputs = extractor(audio[0].numpy(), sampling_rate=16_000, return_tensors="pt")
     with torch.inference_mode():
         expected, num_frames = model(audio, torch.tensor([audio.shape[1]]))
@@ -90,6 +102,7 @@ CUSTOM = [
     ("data2vec-audio", "convolution", None),
     ("wav2vec2-bert", "transformer", None),
     ("whisper", "linear", None),
+    ("parakeet", "convolution", Lora(rank=2)),
 ]
 
 

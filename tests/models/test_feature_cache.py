@@ -56,9 +56,12 @@ def config(dataset, encoder, *overrides):
     return parse_config(values, overrides)
 
 
-@pytest.mark.parametrize("head", ["transformer", "convolution", "linear"])
-def test_a_batch_of_features_gives_what_the_audio_gives(dataset, encoder, tmp_path, head):
-    manifest, vocabulary, model, cache = filled(dataset, encoder, tmp_path, head=head)
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [*(("whisper, encoder alone", head) for head in ("transformer", "convolution", "linear")), ("parakeet", "linear")],
+)
+def test_a_batch_of_features_gives_what_the_audio_gives(dataset, folders, tmp_path, name, head):
+    manifest, vocabulary, model, cache = filled(dataset, folders[name], tmp_path, head=head)
     kept = SpeechDataset(manifest, vocabulary, reader=FeatureReader(cache, manifest))
     batch = collate([kept[index] for index in range(4)])
     with torch.no_grad():

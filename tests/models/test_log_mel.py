@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from tiny_encoders import parakeet_features
 
-from ctcdro.models.log_mel import KaldiFbank, WhisperLogMel, mel_filters, normalized_audio
+from ctcdro.models.log_mel import KaldiFbank, ParakeetLogMel, SmallLogMel, WhisperLogMel, mel_filters, normalized_audio
 
 LENGTHS = [16_000, 7_777, 400 + 160, 12_345, 9_120, 9_280]
 
@@ -93,3 +94,21 @@ def test_filters_overlap_by_half_and_leave_no_gap():
 
 def test_every_filter_hears_something():
     assert (mel_filters(80).sum(0) > 0).all()
+
+
+def test_the_log_mel_spectrogram_is_that_of_the_parakeet_extractor(utterances, batch):
+    expected = parakeet_features()(utterances, sampling_rate=16_000, return_tensors="pt")
+    log_mel = ParakeetLogMel(80)
+    features = log_mel(*batch)
+    real = expected.attention_mask[:, : features.shape[1]]
+    assert log_mel.num_frames(batch[1]).tolist() == real.sum(1).tolist()
+    torch.testing.assert_close(
+        features[real], expected.input_features[:, : features.shape[1]][real], rtol=1e-4, atol=1e-4
+    )
+    assert (features[~real] == 0).all()
+
+
+def test_silence_has_finite_features():
+    silence = torch.zeros(1, 3_200), torch.tensor([3_200])
+    for features in (SmallLogMel(80), KaldiFbank(), WhisperLogMel(80), ParakeetLogMel(80)):
+        assert features(*silence).isfinite().all()

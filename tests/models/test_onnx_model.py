@@ -28,7 +28,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_recognizer.py"
 HEADS = ["linear", "transformer", "convolution"]
 EVERY_FAMILY = [
     *("wav2vec2", "wav2vec2, group norm", "hubert", "hubert, group norm", "wavlm", "wavlm, group norm"),
-    *("data2vec-audio", "wav2vec2-bert", "whisper"),
+    *("data2vec-audio", "wav2vec2-bert", "whisper", "parakeet"),
 ]
 
 pytestmark = [

@@ -4,6 +4,9 @@ import json
 
 import pytest
 import torch
+import transformers
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from ctcdro.models.encoders.lora import Lora
 from ctcdro.models.exports.export import export
@@ -81,9 +84,10 @@ def test_only_the_encoder_can_be_copied(folders, tmp_path):
     assert all(torch.equal(weights[name], tensor) for name, tensor in model.encoder.state_dict().items())
 
 
-def test_ctc_models_of_transformers(folders, tmp_path):
+@pytest.mark.parametrize("name", ["wav2vec2", "parakeet"])
+def test_ctc_models_of_transformers(name, folders, tmp_path):
     """Labels are matched by name, with capitals if there are no small letters; the others are dropped."""
-    model = build(folders["wav2vec2"], len(OLD), head="linear", seed=1)
+    model = build(folders[name], len(OLD), head="linear", seed=1)
     export(model, OLD, tmp_path / "exported")
     path = tmp_path / "exported" / "vocab.json"
     labels = json.loads(path.read_text())
@@ -96,6 +100,24 @@ def test_ctc_models_of_transformers(folders, tmp_path):
     rows = [OLD.tokens.index(token) for token in copied.kept]
     columns = [NEW.tokens.index(token) for token in copied.kept]
     torch.testing.assert_close(logits(recognizer)[..., columns], logits(model)[..., rows], rtol=1e-4, atol=1e-4)
+
+
+def test_a_parakeet_with_the_tokenizer_of_published_ones(folders, tmp_path):
+    """Its labels are pieces of words, with the blank at the end. Those of one character can be used."""
+    model = transformers.ParakeetForCTC.from_pretrained(folders["parakeet"])
+    model.save_pretrained(tmp_path)
+    pieces = ["<unk>", "\u2581t", "\u2581", "c", "ce", "e"]
+    tokenizer = Tokenizer(BPE({piece: row for row, piece in enumerate(pieces)} | {"<pad>": 19}, [], unk_token="<unk>"))
+    transformers.ParakeetTokenizer(tokenizer_object=tokenizer, unk_token="<unk>", pad_token="<pad>").save_pretrained(
+        tmp_path
+    )
+    start = read_starting_point(str(tmp_path))
+    recognizer, copied = start.build(NEW, torch.ones(len(NEW)), seed=2)
+    assert copied.kept == ["<pad>", "<unk>", "|", "c", "e"]
+    rows = [19, 0, 2, 3, 5]
+    kept = [NEW.tokens.index(token) for token in copied.kept]
+    assert torch.equal(recognizer.head.output.weight[kept], model.ctc_head.weight[rows, :, 0])
+    assert torch.equal(recognizer.head.output.bias[kept], model.ctc_head.bias[rows])
 
 
 def test_new_rows_of_a_model_without_languages():

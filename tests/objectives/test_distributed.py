@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed
 import torch.multiprocessing
-from objective_runs import OBJECTIVES, WITH_CHARACTERS, draw_batches, tensors
+from objective_runs import OBJECTIVES, WITH_CHARACTERS, assert_rows_equal_numbers, draw_batches, tensors
 from oracle import algorithm_1
 
 import ctcdro
@@ -34,15 +34,15 @@ def rounds_of_all_groups():
 def both_ranks(tmp_path_factory):
     """Runs the functions of `IN_PROCESSES` in two processes with gloo. Returns their results per rank, by name."""
     folder = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.spawn(_join, args=(str(folder),), nprocs=2)
+    torch.multiprocessing.spawn(_join, args=(str(folder), IN_PROCESSES), nprocs=2)
     ranks = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
     return {function.__name__: [rank[function.__name__] for rank in ranks] for function in IN_PROCESSES}
 
 
-def _join(rank, folder):
+def _join(rank, folder, functions):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
-    torch.save({function.__name__: function(rank, 2) for function in IN_PROCESSES}, Path(folder) / f"{rank}.pt")
+    torch.save({function.__name__: function(rank, 2) for function in functions}, Path(folder) / f"{rank}.pt")
     torch.distributed.barrier()  # a process that leaves early may abort another
     torch.distributed.destroy_process_group()
 
@@ -64,6 +64,19 @@ def weigh_rounds(rank, world_size, as_groups=lambda groups: groups):
                 objective(losses, as_groups(groups), characters)
             results[name].append(objective.weights)
     return {name: torch.stack(weights) for name, weights in results.items()}
+
+
+def compare_rows(rank, world_size):
+    """Whether rows with a single 1 equal group numbers, where each rank has its own batches."""
+    for make in EVERY.values():
+        assert_rows_equal_numbers(make, 40, seed=rank)
+    return {}
+
+
+def compare_many_rows(rank, world_size):
+    for make in EVERY.values():
+        assert_rows_equal_numbers(make, 10_000, seed=rank)
+    return {}
 
 
 def weigh_rows(rank, world_size):
@@ -111,6 +124,16 @@ def test_rows_of_shares_give_equal_weights_on_both_ranks_and_those_of_group_numb
         for kind in ("one", "two"):
             assert torch.equal(ranks[0][kind][name], ranks[1][kind][name]), name
     assert not torch.equal(ranks[0]["two"]["ctc_dro"], ranks[0]["one"]["ctc_dro"])
+
+
+@pytest.mark.usefixtures("both_ranks")
+def test_rows_with_a_single_one_equal_group_numbers_bit_for_bit_on_both_ranks():
+    """`compare_rows` has asserted it in the processes."""
+
+
+@pytest.mark.slow
+def test_rows_with_a_single_one_equal_group_numbers_in_ten_thousand_batches_per_rank(tmp_path):
+    torch.multiprocessing.spawn(_join, args=(str(tmp_path), (compare_many_rows,)), nprocs=2)
 
 
 def odd_batches(rank, world_size):
@@ -218,4 +241,12 @@ def test_samplers_ask_torch_distributed_for_rank_and_world_size(both_ranks):
     assert [batch for turn in zip(*(rank["batches"] for rank in ranks), strict=True) for batch in turn] == list(alone)
 
 
-IN_PROCESSES = (weigh_rounds, weigh_rows, odd_batches, on_device_and_alone, group_dro_gradient, sampled_batches)
+IN_PROCESSES = (
+    weigh_rounds,
+    weigh_rows,
+    compare_rows,
+    odd_batches,
+    on_device_and_alone,
+    group_dro_gradient,
+    sampled_batches,
+)

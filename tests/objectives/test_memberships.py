@@ -7,17 +7,24 @@ from functools import partial
 import pytest
 import torch
 from cases import case
-from objective_runs import NUM_GROUPS, OBJECTIVES, WITH_CHARACTERS, draw_batches, tensors
-from oracle import algorithm_1, algorithm_2
+from objective_runs import NUM_GROUPS, OBJECTIVES, WITH_CHARACTERS, assert_rows_equal_numbers, draw_batches
+from oracle import (
+    algorithm_1,
+    algorithm_2,
+    error_weighting,
+    soft_algorithm_1,
+    soft_algorithm_2,
+    soft_error_weighting,
+)
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ctcdro
 
-EVERY = OBJECTIVES | WITH_CHARACTERS
-
-
-def one_hot(groups, num_groups=NUM_GROUPS):
-    return torch.nn.functional.one_hot(groups, num_groups).float()
+EVERY = (
+    OBJECTIVES
+    | WITH_CHARACTERS
+    | {"static_weights": lambda num_groups: ctcdro.static_weights(num_groups, [*range(1, num_groups + 1)])}
+)
 
 
 def draw_rows(num_batches, seed=0):
@@ -46,39 +53,6 @@ def run_rows(objective, batches):
         yield objective.weights.tolist(), value.item(), leaf.grad.tolist()
 
 
-def soft_algorithm_2(batches, exponent):
-    """CTC-DRO with shares. The utterances with the same largest group are one unit of duration, divided by shares."""
-    q = [1 / NUM_GROUPS] * NUM_GROUPS
-    losses_of, units_of = [0.0] * NUM_GROUPS, [0.0] * NUM_GROUPS
-    for batch in batches:
-        for largest in range(NUM_GROUPS):
-            members = [(loss, row) for loss, row, _ in batch if row.index(max(row)) == largest]
-            for g in range(NUM_GROUPS):
-                losses_of[g] += math.fsum(row[g] * loss for loss, row in members)
-                units_of[g] += math.fsum(row[g] for _, row in members) / max(1, len(members))
-        if min(units_of) >= 0.999:
-            means = [total / units for total, units in zip(losses_of, units_of, strict=True)]
-            q = [q[g] * math.exp(exponent(means[g], q[g])) for g in range(NUM_GROUPS)]
-            q = [x / sum(q) for x in q]
-            losses_of, units_of = [0.0] * NUM_GROUPS, [0.0] * NUM_GROUPS
-        gradient = [NUM_GROUPS * math.fsum(m * x for m, x in zip(row, q, strict=True)) for _, row, _ in batch]
-        yield q, math.fsum(g * loss for g, (loss, _, _) in zip(gradient, batch, strict=True)), gradient
-
-
-def soft_algorithm_1(batches, step_size):
-    """Group DRO with shares: the mean loss of a group is weighted by shares."""
-    q = [1 / NUM_GROUPS] * NUM_GROUPS
-    for batch in batches:
-        mass = [math.fsum(row[g] for _, row, _ in batch) for g in range(NUM_GROUPS)]
-        means = [
-            math.fsum(row[g] * loss for loss, row, _ in batch) / mass[g] if mass[g] else 0.0 for g in range(NUM_GROUPS)
-        ]
-        q = [x * math.exp(step_size * mean) for x, mean in zip(q, means, strict=True)]
-        q = [x / sum(q) for x in q]
-        gradient = [sum(q[g] * row[g] / mass[g] for g in range(NUM_GROUPS) if row[g]) for _, row, _ in batch]
-        yield q, sum(x * mean for x, mean in zip(q, means, strict=True)), gradient
-
-
 def assert_same_run(found, expected):
     for (weights, value, gradient), (true_weights, true_value, true_gradient) in zip(found, expected, strict=True):
         assert weights == pytest.approx(true_weights, rel=2e-5, abs=1e-9)
@@ -88,42 +62,64 @@ def assert_same_run(found, expected):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_rows_with_a_single_one_equal_group_numbers_bit_for_bit(name, path):
-    by_number, by_row = EVERY[name](NUM_GROUPS), EVERY[name](NUM_GROUPS)
-    num_batches = 300 if path == "on the host" else 200
-    for number, batch in enumerate(draw_batches(num_batches, mixed=True)):
-        losses, groups, characters = tensors(batch)
-        losses[number % len(losses)] = math.inf if number % 7 == 0 and len(losses) > 1 else losses[0]
-        leaves = [losses.clone().requires_grad_() for _ in range(2)]
-        expected, value = by_number(leaves[0], groups, characters), by_row(leaves[1], one_hot(groups), characters)
-        expected.backward()
-        value.backward()
-        assert torch.equal(value, expected)
-        assert torch.equal(leaves[1].grad, leaves[0].grad)
-        states = by_number.state_dict(), by_row.state_dict()
-        assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+    assert_rows_equal_numbers(EVERY[name], 300 if path == "on the host" else 200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY)
+def test_rows_with_a_single_one_equal_group_numbers_in_ten_thousand_batches(name):
+    assert_rows_equal_numbers(EVERY[name], 10_000)
+
+
+# Each objective with shares, and its definition in double precision.
+DEFINITIONS = {
+    "ctc_dro": (
+        partial(ctcdro.ctc_dro, step_size=1e-3, smoothing=0.5),
+        partial(soft_algorithm_2, exponent=lambda loss, q: 1e-3 * loss / (q + 0.5)),
+    ),
+    "ctc_dro, per character": (
+        partial(ctcdro.ctc_dro, step_size=1e-3, smoothing=0.5, signal="loss_per_character"),
+        partial(soft_algorithm_2, exponent=lambda loss, q: 1e-3 * loss / (q + 0.5), per_character=True),
+    ),
+    "ctc_dro_unsmoothed": (
+        partial(ctcdro.ctc_dro_unsmoothed, step_size=1e-4),
+        partial(soft_algorithm_2, exponent=lambda loss, q: 1e-4 * loss),
+    ),
+    "group_dro": (partial(ctcdro.group_dro, step_size=1e-4), partial(soft_algorithm_1, step_size=1e-4)),
+    "error_weighted": (partial(ctcdro.error_weighted, power=1.5), partial(soft_error_weighting, power=1.5)),
+    "erm": (ctcdro.erm, partial(soft_algorithm_2, exponent=lambda loss, q: 0.0)),
+}
 
 
 @pytest.mark.usefixtures("path")
-def test_ctc_dro_with_shares_follows_its_definition_in_double_precision():
-    batches = draw_rows(400)
-    objective = ctcdro.ctc_dro(NUM_GROUPS, step_size=1e-3, smoothing=0.5)
-    assert_same_run(run_rows(objective, batches), soft_algorithm_2(batches, lambda loss, q: 1e-3 * loss / (q + 0.5)))
-    assert objective.weights.max() > 0.28
-
-
-@pytest.mark.usefixtures("path")
-def test_group_dro_with_shares_follows_its_definition_in_double_precision():
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_weights_value_and_gradient_with_shares_follow_the_definition_in_double_precision(name):
+    make, definition = DEFINITIONS[name]
     batches = draw_rows(300)
-    objective = ctcdro.group_dro(NUM_GROUPS, step_size=1e-4)
-    assert_same_run(run_rows(objective, batches), soft_algorithm_1(batches, 1e-4))
+    objective = make(NUM_GROUPS)
+    assert_same_run(run_rows(objective, batches), definition(batches, NUM_GROUPS))
+    assert (objective.weights.max() > 0.26) == (name != "erm")
 
 
-def test_the_definitions_with_shares_contain_those_of_the_paper():
+def test_the_definitions_with_shares_contain_those_with_groups():
     batches = draw_batches(100, mixed=True)
-    rows = [[(loss, [float(g == group) for g in range(NUM_GROUPS)], 1) for loss, group in batch] for batch in batches]
+    sizes = [[round(loss * (1 + group) + 1) for loss, group in batch] for batch in batches]
+    rows = [
+        [
+            (loss, [float(g == group) for g in range(NUM_GROUPS)], size)
+            for (loss, group), size in zip(*both, strict=True)
+        ]
+        for both in zip(batches, sizes, strict=True)
+    ]
+    step = lambda loss, q: 1e-4 * loss  # noqa: E731
     for found, expected in (
-        (soft_algorithm_1(rows, 1e-4), algorithm_1(batches, NUM_GROUPS, 1e-4)),
-        (soft_algorithm_2(rows, lambda loss, q: 1e-4 * loss), algorithm_2(batches, NUM_GROUPS, lambda x, q: 1e-4 * x)),
+        (soft_algorithm_1(rows, NUM_GROUPS, 1e-4), algorithm_1(batches, NUM_GROUPS, 1e-4)),
+        (soft_algorithm_2(rows, NUM_GROUPS, step), algorithm_2(batches, NUM_GROUPS, step)),
+        (
+            soft_algorithm_2(rows, NUM_GROUPS, step, per_character=True),
+            algorithm_2(batches, NUM_GROUPS, step, characters=sizes),
+        ),
+        (soft_error_weighting(rows, NUM_GROUPS, 1.5), error_weighting(batches, NUM_GROUPS, sizes, 1.5)),
     ):
         for (weights, value, _), (true_weights, true_value) in zip(found, expected, strict=True):
             assert [*weights, value] == pytest.approx([*true_weights, true_value])
@@ -161,7 +157,7 @@ def test_a_skipped_loss_with_shares_counts_for_the_largest_and_moves_nothing():
 
 
 def test_no_step_with_shares_reads_a_value_from_the_device():
-    for name, make in EVERY.items():
+    for name, make in (OBJECTIVES | WITH_CHARACTERS).items():
         with case(name), FakeTensorMode():
             objective = make(NUM_GROUPS)
             losses = torch.rand(10, requires_grad=True)

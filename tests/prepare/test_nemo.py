@@ -31,6 +31,17 @@ def test_the_language_may_be_another_field_or_one_for_all(tmp_path):
     assert [(one.lang, one.text) for one in done.manifests["train"]] == [("de", "a"), ("ces", "b")]
 
 
+def test_an_utterance_may_be_in_several_languages(tmp_path):
+    record = {"audio_filepath": "a.wav", "text": "我想 go", "lang": {"cmn": 0.4, "eng": 0.6}}
+    invalid = [record | {"lang": shares} for shares in ({"cmn": 0.5}, {}, {"c n": 0.5, "eng": 0.5})]
+    done = prepared(tmp_path, record, *invalid)
+    [utterance] = done.manifests["train"]
+    assert (utterance.lang, dict(utterance.languages)) == ("eng", record["lang"])
+    problems = [(one.reason, one.detail) for one in done.dropped]
+    assert [reason for reason, _ in problems] == ["malformed line", "malformed line", "unusable language"]
+    assert "`lang` must have shares that sum to 1, got {'cmn': 0.5}" in problems[0][1]
+
+
 def test_malformed_lines_are_dropped_and_named(tmp_path):
     good = {"audio_filepath": "a.wav", "text": "a", "lang": "ces"}
     malformed = {

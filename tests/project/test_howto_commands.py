@@ -9,6 +9,7 @@ import json
 import shutil
 from pathlib import Path
 
+import fairseq2_models
 import in_process
 import pytest
 import soundfile
@@ -30,6 +31,7 @@ SUBSTITUTIONS = {
     "/data/": "corpora/",
     "--minutes 30:5:10": "--minutes 0.2:0.1:0.1",
     "--nproc-per-node 4": "--nproc-per-node 2",
+    "--num_processes 4": "--num_processes 2",
     "google/fleurs --config cs_cz --text-column transcription": "corpora/hub --text-column text",
     "seeds=[0, 1, 2, 3]": "seeds=[0, 1]",
     " --set model.freeze_encoder=true": "",  # mel-small cannot be frozen
@@ -37,6 +39,9 @@ SUBSTITUTIONS = {
     'recognize("a.wav")': 'recognize(__import__("soundfile").read("a.wav")[0])',  # paths need ffmpeg
     "python examples/": f"python {ROOT}/examples/",
     '"corpus", DEMO_SPECS': '"corpus", {"ces": SpeechSpec(train_minutes=0.1, dev_minutes=0, test_minutes=0)}',
+    "--minutes 10:2:5 --minutes cmn+eng=3:1:2": "--minutes 0.2:0.1:0.1 --minutes cmn+eng=0.1:0.1:0.1",
+    '{"cmn": SpeechSpec(), "eng": SpeechSpec()}': 'dict.fromkeys(["cmn", "eng"], SpeechSpec(train_minutes=0.1, '
+    "dev_minutes=0, test_minutes=0))",
     "noisy = SpeechSpec(": "noisy = SpeechSpec(train_minutes=0.1, dev_minutes=0, test_minutes=0, ",
 }
 
@@ -48,7 +53,9 @@ NOT_RUN = {
     "--from-hub": "needs the Hugging Face Hub",
     "--cluster slurm": "needs a Slurm cluster",
     "apt-get": "installs Slurm",
-    "munged": "starts Slurm",
+    "make test-slurm": "starts a Slurm cluster",
+    "sbatch --nodes": "needs a Slurm cluster; tests/slurm submits the file",
+    "--nnodes": "needs two nodes; tests/faults/test_nodes.py has two on one machine",
     "lmplz": "needs KenLM",
     "hf auth login": "needs the Hugging Face Hub",
     "hf upload": "needs the Hugging Face Hub",
@@ -96,6 +103,11 @@ def made(tmp_path_factory, one_thread):
 
 def dataset(made):
     shutil.copytree(made / "data", "data")
+
+
+def code_switching(made):
+    Path("data").mkdir()
+    ctcdro.Manifest([ctcdro.Utterance("a.wav", 2.0, "我想 go", "cmn")]).write("data/train.jsonl")
 
 
 def datasets_to_combine(made):
@@ -176,6 +188,12 @@ def corpora(made):
     LhotseCuts().write(Path().absolute(), two)
 
 
+def omniasr(made):
+    """A random model in the format of omniASR, with its tokenizer."""
+    torch.save(fairseq2_models.random_weights(), "omniASR-CTC-300M-v2.pt")
+    fairseq2_models.write_tokenizer(Path("omniASR_tokenizer_written_v2.model"))
+
+
 NEEDS = {
     "README.md": [corpora],
     "check-a-dataset.md": [dataset],
@@ -188,12 +206,13 @@ NEEDS = {
     "prepare-data.md": [corpora],
     "read-the-report.md": [scored_runs],
     "resume.md": [dataset, configurations],
-    "start-from-a-model.md": [datasets_to_combine, trained_run, configurations],
+    "start-from-a-model.md": [datasets_to_combine, trained_run, configurations, omniasr],
     "train.md": [dataset],
     "transcribe-recordings.md": [dataset, trained_run, talks],
     "troubleshoot.md": [dataset],
     "tune-with-a-sweep.md": [dataset],
     "use-beam-search.md": [dataset, trained_run, recordings, language_model],
+    "use-mixed-groups.md": [code_switching],
     "use-several-gpus.md": [dataset, configurations],
     "use-your-own-loop.md": [dataset, encoder, transcripts],
     "espnet.md": [corpora],

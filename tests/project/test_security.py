@@ -21,11 +21,12 @@ MODULES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path i
 MODULES_NOT_USED = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "tarfile", "zipfile"}
 CALLS_NOT_USED = {
     *("eval", "exec", "compile", "__import__"),
-    *("os.system", "os.popen", "yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load", "torch.load"),
+    *("os.system", "os.popen", "yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load"),
     *("torch.save", "torch.hub.load", "shutil.unpack_archive", "pickle.load", "pickle.loads"),
 }
 METHODS_NOT_USED = {"extractall"}
-# Forbidden and required values of arguments.
+# Loaders that are safe with an argument, which must be written out, and values of arguments that are not used.
+ARGUMENTS_REQUIRED = {"np.load": ("allow_pickle", False), "torch.load": ("weights_only", True)}
 ARGUMENTS_NOT_USED = {("shell", True), ("allow_pickle", True), ("trust_remote_code", True), ("weights_only", False)}
 
 
@@ -55,8 +56,10 @@ def dangers(path):
         for keyword in node.keywords:
             if isinstance(keyword.value, ast.Constant) and (keyword.arg, keyword.value.value) in ARGUMENTS_NOT_USED:
                 yield f"{node.lineno}: {name}({keyword.arg}={keyword.value.value})"
-        if name.endswith("np.load") and not any(one.arg == "allow_pickle" for one in node.keywords):
-            yield f"{node.lineno}: {name} without allow_pickle=False"
+        given = {(one.arg, one.value.value) for one in node.keywords if isinstance(one.value, ast.Constant)}
+        for loader, (argument, value) in ARGUMENTS_REQUIRED.items():
+            if name.endswith(loader) and (argument, value) not in given:
+                yield f"{node.lineno}: {name} without {argument}={value}"
 
 
 def test_nothing_that_is_read_is_run_or_unpickled():
@@ -69,6 +72,7 @@ def test_the_scan_finds_every_danger(tmp_path):
         *("import pickle", "from pickle import loads", "eval('1')", "os.system('ls')", "yaml.load(text, Loader)"),
         *("torch.load('a')", "subprocess.run('ls', shell=True)", "archive.extractall()", "np.load('a')"),
         *("AutoModel.from_pretrained(name, trust_remote_code=True)", "np.load('a', allow_pickle=True)"),
+        *("torch.load('a', weights_only=False)", "torch.load('a', weights_only=one)", "np.load('a', allow_pickle=one)"),
     ]
     (tmp_path / "a.py").write_text("\n".join(lines))
     assert {int(danger.split(":")[0]) for danger in dangers(tmp_path / "a.py")} == set(range(1, len(lines) + 1))

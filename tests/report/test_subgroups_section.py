@@ -7,11 +7,12 @@ import pytest
 from run_folders import write_evaluation, write_run
 from tones import write_dataset
 
-from ctcdro import Manifest
+from ctcdro import Manifest, Utterance
 from ctcdro.report.page import write_report
 from ctcdro.report.read_runs import read_runs
 from ctcdro.report.study import make_study
-from ctcdro.report.subgroups import search_subgroups
+from ctcdro.report.subgroups import list_attributes, search_subgroups
+from ctcdro.scoring.subgroups import find_subgroups
 from ctcdro.scoring.transcripts import Prediction
 from ctcdro.speech.noise import add_noise
 from ctcdro.speech.signal_to_noise import estimate_snr
@@ -55,6 +56,19 @@ def test_attributes_are_those_of_the_manifest_and_of_the_audio(runs):
     assert by_manifest.found[0].conditions == {"speaker": "ybbb"}
     assert by_manifest.found[0].excess.low > 0.2
     assert len(by_manifest.found) == 1
+
+
+def test_utterances_that_switch_between_languages_are_a_subgroup():
+    utterances = [
+        Utterance("a.wav", 1.0, "a", "aaa", lang_shares={"aaa": 0.6, "bbb": 0.4} if index % 3 == 0 else None)
+        for index in range(30)
+    ]
+    attributes = list_attributes(["aaa"] * 30, utterances, None)
+    assert list(attributes) == ["languages"]
+    edits = np.array([8.0 if one.lang_shares else 1.0 for one in utterances])
+    [found] = find_subgroups(edits, np.full(30, 10.0), np.zeros(30, int), attributes).found
+    assert found.conditions == {"languages": "aaa and bbb"}
+    assert list_attributes(["aaa"] * 10, utterances[1:2] * 10, None) == {}
 
 
 def test_a_report_without_the_dataset_has_no_such_section(tmp_path):

@@ -42,6 +42,29 @@ class Writes:
         return 0.5, "writing"
 
 
+class WritesRank(Writes):
+    """A task of two processes; the first is done last."""
+
+    def __call__(self):
+        Path(f"{self.path}{os.environ['RANK']}").write_text(
+            " ".join(os.environ[name] for name in ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"))
+        )
+        if os.environ["RANK"] == "0":
+            time.sleep(0.5)
+            self.path.write_text(os.environ["MASTER_PORT"])
+
+
+class SecondFails(Writes):
+    """A task whose second process fails, so that the first one loses it."""
+
+    def __call__(self):
+        if os.environ["RANK"] == "1":
+            raise ValueError("no disk")
+        while not list(self.path.parent.glob("logs/*/error.txt")):
+            time.sleep(0.05)
+        raise ConnectionError("another process has died")
+
+
 class Fails(Writes):
     def __call__(self):
         raise ValueError("no disk\nno paper")
@@ -78,6 +101,20 @@ def test_tasks_are_done_some_at_a_time_with_their_threads(tmp_path):
     assert failures == []
     assert [task.path.read_text() for task in tasks] == ["3 "] * 4
     assert max(most) == 2
+
+
+def test_the_processes_of_a_job_know_each_other(tmp_path):
+    options = JobOptions(num_jobs=1, cpu=True, processes_per_node=2)
+    assert launch([WritesRank(tmp_path / "task")], tmp_path / "logs", options) == []
+    assert (tmp_path / "task0").read_text() == "2 0 2 127.0.0.1"
+    assert (tmp_path / "task1").read_text() == "2 1 2 127.0.0.1"
+    assert int((tmp_path / "task").read_text()) > 1024
+
+
+def test_of_several_processes_the_first_error_is_reported(tmp_path):
+    options = JobOptions(num_jobs=1, cpu=True, processes_per_node=2)
+    [failure] = launch([SecondFails(tmp_path / "task")], tmp_path / "logs", options)
+    assert failure.last_lines == ["no disk"]
 
 
 def test_what_is_done_is_not_begun(tmp_path):
@@ -159,7 +196,7 @@ def test_no_two_processes_work_on_one_task(tmp_path):
 def test_a_job_that_is_taken_away_is_queued_again_when_its_task_has_stopped(tmp_path):
     program = """
 import signal, sys, time
-from ctcdro.sweeps.submission import JobProcess
+from ctcdro.sweeps.job_process import JobProcess
 
 def queue_again(number, frame):
     print("queued again")
@@ -181,6 +218,31 @@ JobProcess(Task(), sys.argv[1], 1, None)()
 """
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
     assert (done.returncode, done.stdout.split("\n")) == (3, ["checkpoint", "queued again", ""]), done.stderr
+
+
+def test_other_processes_of_a_job_leave_the_preemption_to_the_first(tmp_path):
+    """They stop when training does, and end successfully, because Slurm would kill the first one if they failed."""
+    program = """
+import os, signal, sys
+from ctcdro.sweeps.job_process import JobProcess
+
+class Task:
+    name = "task"
+    def is_done(self):
+        return False
+    def __call__(self):
+        os.kill(os.getpid(), signal.SIGUSR2)
+        print("trains", flush=True)
+        raise KeyboardInterrupt
+
+signal.signal(signal.SIGUSR2, lambda *_: print("queued again"))
+JobProcess(Task(), sys.argv[1], 1, None, num_processes=2)()
+"""
+    submitit = {"EXECUTOR": "local", "LOCAL_GLOBALID": "1", "LOCAL_NTASKS": "2", "LOCAL_JOB_ID": "7"}
+    environment = os.environ | {f"SUBMITIT_{name}": value for name, value in submitit.items()}
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "trains\n", "task: stopped\n")
 
 
 def test_a_missing_slurm_is_reported(tmp_path, monkeypatch):
@@ -264,6 +326,9 @@ def test_cores_are_shared_among_jobs(monkeypatch):
     assert JobOptions(cpu=True, num_jobs=3).resolve(20) == (3, 2)
     assert JobOptions(cpu=True, num_jobs=20).resolve(20) == (20, 1)
     assert JobOptions("slurm").resolve(20) == (20, 4)
+    assert JobOptions(cpu=True, processes_per_node=2).resolve(20) == (4, 1)
+    assert JobOptions(cpu=True, processes_per_node=2, num_jobs=1).resolve(20) == (1, 4)
+    assert JobOptions(cpu=True, processes_per_node=16).resolve(20) == (1, 1)
 
 
 def test_gpus_are_assigned_in_turn_by_their_visible_names(monkeypatch):
@@ -276,6 +341,21 @@ def test_gpus_are_assigned_in_turn_by_their_visible_names(monkeypatch):
     assert _devices(JobOptions(cpu=True), 3) == [""] * 3
     assert _devices(JobOptions("slurm"), 3) == [None] * 3, "Slurm assigns them"
     assert _devices(JobOptions("slurm", cpu=True), 3) == [""] * 3
+
+
+def test_runs_of_several_processes_have_gpus_of_their_own(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 5)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    pairs = JobOptions(processes_per_node=2)
+    pairs.check()
+    assert pairs.resolve(20) == (2, 2)
+    assert _devices(pairs, 3) == ["0,1", "2,3", "0,1"]
+    with pytest.raises(ValueError, match=r"--gpus-per-run 6: PyTorch finds 5 GPUs on this machine\. Lower it"):
+        JobOptions(processes_per_node=6).check()
+    with pytest.raises(ValueError, match="--nodes-per-run 2 requires --cluster slurm"):
+        JobOptions(num_nodes=2).check()
+    JobOptions("slurm", processes_per_node=6, num_nodes=2).check()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

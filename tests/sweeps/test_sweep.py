@@ -22,6 +22,7 @@ from ctcdro.storage.json_files import write_json
 from ctcdro.storage.locks import lock_folder
 from ctcdro.sweeps.config import SweepSetting, parse_sweep, read_sweep
 from ctcdro.sweeps.selection import Row, SettingResult, read_counts, read_row, select, selection_record
+from ctcdro.sweeps.submission import JobOptions
 from ctcdro.sweeps.sweep import SweepFolder, SweepResult, claim_folder, sweep
 from ctcdro.training.checkpoint_files import Checkpoint, save_checkpoint
 
@@ -139,6 +140,17 @@ def test_an_extended_sweep_trains_only_what_is_new(story):
     new = {path.relative_to(story.folder).parts[2] for path in story.after_extended.keys() - story.after_again.keys()}
     assert new == {"ctc-dro-0.01-0.1-signal=loss_per_character-seed0"}
     assert read_sweep(story.folder / "sweep" / "sweep.yaml") == read_sweep(story.folder / "sweep-of.yaml")
+
+
+def test_runs_of_two_processes_train_together_and_are_scored_by_the_first(story, tmp_path):
+    overrides = ["settings=[{objective: erm}]", "optimizer.batches_per_step=2", "training.num_batches=8"]
+    options = JobOptions(cpu=True, num_jobs=1, num_threads=1, processes_per_node=2)
+    result = sweep(parse_sweep(values(story.dataset), overrides), tmp_path / "sweep", options)
+    assert not result.failures, result.failures
+    [row] = result.rows
+    run = RunFolder(tmp_path / "sweep" / row.run)
+    assert json.loads(run.run.read_text())["num_processes"] == 2
+    assert {path.stem for path in run.path.glob("scores/*")} == {"dev", "test"}
 
 
 def test_a_sweep_of_another_configuration_is_not_resumed(story):

@@ -69,7 +69,7 @@ def test_no_encoder_reads_from_the_device(folders, batch, name):
     weigh(build(folders.get(name, name), 7, seed=0), batch)
 
 
-@pytest.mark.parametrize("name", ["mel-small", "wav2vec2", "wav2vec2-bert", "whisper"])
+@pytest.mark.parametrize("name", ["mel-small", "wav2vec2", "wav2vec2-bert", "whisper", "parakeet"])
 def test_no_masks_in_an_encoder_are_read_from_the_device(folders, batch, name):
     weigh(build(folders.get(name, name), 7, head="linear", spec_augment=True, seed=0), batch)
 

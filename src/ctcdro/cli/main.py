@@ -16,6 +16,7 @@ from .. import __version__
 from ..runtime.workers import explain_dead_processes
 from .check import check
 from .config import config
+from .convert import convert
 from .demo import demo
 from .env import env
 from .errors import USER_ERRORS, exit_with, exit_with_error
@@ -39,7 +40,7 @@ INTERRUPTED = 130
 # Commands in the order in which the help shows them.
 PANELS: dict[str, dict[str, Any]] = {
     "Data": {"prepare": prepare, "check": check, "groups": groups},
-    "Train": {"train": train, "sweep": sweep},
+    "Train": {"train": train, "sweep": sweep, "convert": convert},
     "Evaluate": {"evaluate": evaluate, "tune-lm": tune_lm, "score": score, "report": report},
     "Use": {"transcribe": transcribe, "serve": serve, "export": export},
     "Other": {"demo": demo, "config": config, "recipes": recipes, "env": env},

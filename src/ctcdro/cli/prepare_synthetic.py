@@ -15,9 +15,20 @@ def synthetic(
         str | None,
         typer.Option(metavar="CODES", help="Languages, e.g. ces,cmn,kor.", show_default="the six of the demo"),
     ] = None,
+    code_switching: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CODES",
+            help="Add utterances that switch between languages, e.g. cmn+eng. Repeatable.",
+        ),
+    ] = None,
     minutes: Annotated[
-        str | None,
-        typer.Option(metavar="TRAIN:DEV:TEST", help="Minutes of audio per language.", show_default="10:2:5"),
+        list[str] | None,
+        typer.Option(
+            metavar="[CODE=]TRAIN:DEV:TEST",
+            help="Minutes of audio per language, e.g. 10:2:5, or cmn+eng=3:1:2 for code-switching. Repeatable.",
+            show_default="10:2:5",
+        ),
     ] = None,
     duration: Annotated[
         list[str] | None,
@@ -59,8 +70,8 @@ def synthetic(
 ) -> None:
     """Speech synthesized by eSpeak NG, in 42 languages.
 
-    Options that are marked Repeatable apply to all languages, or with CODE= to one. The same command gives the same
-    bytes; run it again to resume.
+    Options that start with CODE= apply to that language or, without it, to all. Code-switching has the means of its
+    languages, and its own options such as cmn+eng=. The same command gives the same bytes; run it again to resume.
 
     Example: ctcdro prepare synthetic --languages ces,kor --minutes 10:2:5 --noise kor=12:20 --out data/synthetic
     """
@@ -74,7 +85,8 @@ def synthetic(
     codes = split_codes(languages)
     specs = parse_speech_specs(
         DEMO_SPECS if codes is None else dict.fromkeys(codes, SpeechSpec()),
-        minutes=[minutes] if minutes else None,
+        code_switching or (),
+        minutes=minutes,
         duration=duration,
         rate=rate,
         words=words,

@@ -1,4 +1,4 @@
-"""`ctcdro recipes`: list and copy the configurations that come with the package."""
+"""`ctcdro recipes`: list and copy the files that come with the package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from .registration import make_group, register
 
-recipes = make_group("""List or copy ready-made configurations.
+recipes = make_group("""List or copy ready-made configurations and a Slurm job file.
 
     Example: ctcdro recipes copy mel-small
 """)
@@ -32,7 +32,7 @@ def copy(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a recipe; see `ctcdro recipes list`.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="File to write.", show_default="NAME.yaml in this folder"),
+        typer.Option("--out", "-o", metavar="FILE", help="File to write.", show_default="its own name in this folder"),
     ] = None,
 ) -> None:
     """Copy a recipe, to use or to change.

@@ -30,16 +30,32 @@ def sweep(
     jobs: Annotated[
         int | None,
         typer.Option(
-            "--jobs", "-j", metavar="N", help="Runs at a time.", min=1, show_default="one per GPU or core; all on Slurm"
+            "--jobs",
+            "-j",
+            metavar="N",
+            help="Runs at a time.",
+            min=1,
+            show_default="as GPUs or cores allow; all on Slurm",
         ),
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(metavar="N", help="CPU threads per run.", min=1, show_default="cores / jobs; 4 on Slurm"),
+        typer.Option(metavar="N", help="CPU threads per process.", min=1, show_default="cores / processes; 4 on Slurm"),
     ] = None,
     cpu: Annotated[
         bool, typer.Option("--cpu", help="Train on the CPU; otherwise each run gets a GPU if there is one.")
     ] = False,
+    gpus_per_run: Annotated[
+        int,
+        typer.Option(
+            "--gpus-per-run",
+            "--processes-per-run",
+            metavar="N",
+            help="GPUs per run on each of its nodes, with a process each; with --cpu, processes.",
+            min=1,
+        ),
+    ] = 1,
+    nodes_per_run: Annotated[int, typer.Option(metavar="N", help="Nodes per run, on Slurm.", min=1)] = 1,
     cluster: Annotated[
         Literal["local", "slurm"], typer.Option(help="Train on this machine, or submit jobs to Slurm.")
     ] = "local",
@@ -66,6 +82,7 @@ def sweep(
     with extra("sweep", "`ctcdro sweep`"):
         from ..sweeps.config import read_sweep
         from ..sweeps.submission import JobOptions
+        from ..sweeps.sweep import check_processes
         from ..sweeps.sweep import sweep as run_sweep
     from ..runs.objective_config import join_words
     from .console import print_notes
@@ -76,11 +93,22 @@ def sweep(
     settings = read_sweep(config, overrides or [])
     print_notes(settings)
     minutes = round(60 * time_limit) or 1
-    options = JobOptions(cluster, jobs, threads, cpu, minutes, partition, _parse_options(sbatch or []))
+    options = JobOptions(
+        cluster=cluster,
+        num_jobs=jobs,
+        num_threads=threads,
+        cpu=cpu,
+        processes_per_node=gpus_per_run,
+        num_nodes=nodes_per_run,
+        minutes=minutes,
+        partition=partition,
+        sbatch=_parse_options(sbatch or []),
+    )
     if replaced := settings.replaced_keys():
         keys = join_words(replaced, "and")
         typer.echo(f"Note: the sweep has its own values of {keys}; those of the run have no effect.", err=True)
     if dry_run:
+        check_processes(settings, options)
         print_plan(settings, out, options)
         return
     with JobProgress(describe_plan(settings, options)) as progress:

@@ -39,16 +39,25 @@ def describe_plan(config: SweepConfig, options: JobOptions) -> str:
     return (
         f"{_count(num_runs, 'run')} ({_count(len(settings), 'setting')}, {_count(num_seeds, 'seed')}): "
         f"{num_batches:,} batches; {_count(min(num_jobs, num_runs), 'run')} at a time on {_devices(options)}, "
-        f"{_count(num_threads, 'thread')} each"
+        f"{_count(num_threads, 'thread')} {'each' if options.num_processes == 1 else 'per process'}"
     )
 
 
 def _devices(options: JobOptions) -> str:
     if options.cluster == "slurm":
-        return f"Slurm, {'no GPU' if options.cpu else 'one GPU'} each"
+        return "Slurm, " + (_processes(options) or ("no GPU each" if options.cpu else "one GPU each"))
+    where = "the CPU" + ("" if options.cpu else " (PyTorch finds no GPU)")
     if gpus := options.local_gpus():
-        return f"GPU{'s' if len(gpus) > 1 else ''} {', '.join(gpus)}"
-    return "the CPU" + ("" if options.cpu else " (PyTorch finds no GPU)")
+        where = f"GPU{'s' if len(gpus) > 1 else ''} {', '.join(gpus)}"
+    return ", ".join(filter(None, [where, _processes(options)]))
+
+
+def _processes(options: JobOptions) -> str:
+    """Such as "8 GPUs on 2 nodes each"; empty for runs of one process."""
+    if options.num_processes == 1:
+        return ""
+    kind = "processes" if options.cpu else "GPUs"
+    return f"{options.num_processes} {kind} on {_count(options.num_nodes, 'node')} each"
 
 
 def _settings_table(config: SweepConfig) -> Table:

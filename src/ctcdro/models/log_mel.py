@@ -1,7 +1,8 @@
 """Feature extraction in torch, for padded batches on any device.
 
-`normalized_audio`, `WhisperLogMel` and `KaldiFbank` match the feature extractors of `transformers`; `SmallLogMel` is
-the front end of `mel-small`. The features of an utterance do not depend on padding, and are zero after its end.
+`normalized_audio`, `WhisperLogMel`, `KaldiFbank` and `ParakeetLogMel` match the feature extractors of `transformers`;
+`SmallLogMel` is the front end of `mel-small`. The features of an utterance do not depend on padding, and are zero after
+its end.
 
 All windows are 25 ms long and 10 ms apart.
 """
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..speech.audio import SAMPLE_RATE
-from .masks import Number, normalized, real_frames
+from .masks import Number, centered, normalized, real_frames
 
 WINDOW = SAMPLE_RATE // 40
 HOP = SAMPLE_RATE // 100
@@ -166,3 +167,41 @@ class KaldiFbank(LogMel):
             features = normalized(bins.log(), num_windows(num_samples), correction=1)
         features = features[:, : size * self.stacked].unflatten(1, (size, self.stacked)).flatten(2)
         return features.masked_fill(~real_frames(num_frames, size, audio.device)[:, :, None], 0.0)
+
+
+class ParakeetLogMel(LogMel):
+    """The log-mel bins of `ParakeetFeatureExtractor`, normalized: one frame every 10 ms."""
+
+    preemphasis = 0.97
+
+    def __init__(self, num_bins: int) -> None:
+        from transformers.audio_utils import mel_filter_bank
+
+        filters = mel_filter_bank(FFT // 2 + 1, num_bins, 0.0, HIGHEST, SAMPLE_RATE, norm="slaney", mel_scale="slaney")
+        super().__init__(torch.hann_window(WINDOW, periodic=False), torch.from_numpy(filters))
+
+    @property
+    def extractor_settings(self) -> dict[str, Any]:
+        """The settings of the feature extractor, in the form of its `preprocessor_config.json`."""
+        return {
+            "feature_extractor_type": "ParakeetFeatureExtractor",
+            **{"feature_size": self.filters.shape[1], "sampling_rate": SAMPLE_RATE, "padding_value": 0.0},
+            **{"hop_length": HOP, "win_length": WINDOW, "n_fft": FFT, "preemphasis": self.preemphasis},
+            **{"padding_side": "right", "return_attention_mask": True},
+        }
+
+    def num_frames(self, num_samples: Number) -> Number:
+        return num_samples // HOP
+
+    @torch.no_grad()
+    def forward(self, audio: Tensor, num_samples: Tensor) -> Tensor:
+        """(B, T) audio, (B,) samples -> (B, F, D)."""
+        num_frames = self.num_frames(num_samples)
+        with torch.autocast(audio.device.type, enabled=False):
+            audio = audio.float()
+            audio = audio - self.preemphasis * F.pad(audio, (1, -1))
+            audio = audio.masked_fill(~real_frames(num_samples, audio.shape[1], audio.device), 0.0)
+            bins = self._bins(F.pad(audio, (WINDOW // 2, WINDOW // 2)), floor=0.0)[:, : self.num_frames(audio.shape[1])]
+            features = centered((bins + 2.0**-24).log(), num_frames)
+            count = (num_frames - 1).to(features, non_blocking=True)[:, None, None]
+            return features / ((features.square().sum(1, keepdim=True) / count).sqrt() + 1e-5)

@@ -164,7 +164,7 @@ def _of_ctc_model(source: str, model: CtcModel) -> StartingPoint:
         encoder_options=model.encoder.options,
         encoder_weights=model.encoder.network.state_dict(),
         head="linear",
-        head_weights={f"{OUTPUT}.weight": model.output.weight.data, f"{OUTPUT}.bias": model.output.bias.data},
+        head_weights={f"{OUTPUT}.weight": model.weight, f"{OUTPUT}.bias": model.bias},
         labels=model.labels,
         vocabulary=None,
     )

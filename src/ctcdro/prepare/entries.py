@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ class CorpusEntry:
     """Seconds from `offset`; None for the rest of the file."""
     overshoot: float = TOLERANCE
     """Seconds by which the utterance may exceed the file; it is then cut."""
+    lang_shares: Mapping[str, float] | None = None
+    """The share of each language, if there are several; `lang` is the largest."""
 
 
 @dataclass(frozen=True, slots=True)

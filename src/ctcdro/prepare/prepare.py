@@ -124,8 +124,9 @@ def _accept_or_drop(
     key = None if entry.id is None else f"{entry.split} {entry.id}"
     if key in seen:
         return drop("duplicate id", f"{entry.id:.60} occurs twice in {entry.split}")
-    if not can_be_language(entry.lang):
-        return drop("unusable language", f"codes must not contain spaces or brackets; got {entry.lang!r:.60}")
+    for lang in entry.lang_shares or [entry.lang]:
+        if not can_be_language(lang):
+            return drop("unusable language", f"codes must not contain spaces or brackets; got {lang!r:.60}")
     text = normalize(entry.text, text_norm)
     if not text:
         is_blank = not entry.text.strip()
@@ -141,7 +142,8 @@ def _accept_or_drop(
         return drop(TOO_LONG, f"{duration:.2f} s, the limit is {max_duration[entry.split]:g} s")
     if key is not None:
         seen.add(key)
-    return Utterance(entry.audio, duration, text, entry.lang, entry.id, entry.offset, entry.corpus, entry.speaker)
+    utterance = Utterance(entry.audio, duration, text, entry.lang, entry.id, entry.offset, entry.corpus, entry.speaker)
+    return utterance if entry.lang_shares is None else utterance.with_languages(entry.lang_shares)
 
 
 def _why_empty(writer: DatasetWriter) -> str:

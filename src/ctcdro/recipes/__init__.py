@@ -1,4 +1,4 @@
-"""Complete configurations for `ctcdro train` and `ctcdro sweep`, each with its commands in the first lines."""
+"""Configurations for `ctcdro train` and `ctcdro sweep`, and a Slurm job file; commands are in their first lines."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from typing import NamedTuple
 from ..storage.paths import PathLike
 
 FOLDER = Path(__file__).parent
+SUFFIXES = (".yaml", ".sbatch")
 
 
 class Recipe(NamedTuple):
     name: str
     """Such as "mel-small" or "paper/set1"."""
     description: str
-    """The first line of the file."""
+    """The first comment of the file."""
     path: Path
 
 
 def list_recipes() -> list[Recipe]:
     """All recipes, those of the paper last."""
-    paths = sorted(FOLDER.rglob("*.yaml"), key=lambda path: (path.parent.name == "paper", path.parent, path.stem))
-    return [Recipe(path.relative_to(FOLDER).with_suffix("").as_posix(), _first_line(path), path) for path in paths]
+    files = [path for suffix in SUFFIXES for path in FOLDER.rglob(f"*{suffix}")]
+    paths = sorted(files, key=lambda path: (path.parent.name == "paper", path.parent, path.stem))
+    return [Recipe(path.relative_to(FOLDER).with_suffix("").as_posix(), _first_comment(path), path) for path in paths]
 
 
 def copy_recipe(name: str, out: PathLike | None = None) -> Path:
@@ -33,7 +35,8 @@ def copy_recipe(name: str, out: PathLike | None = None) -> Path:
         ValueError: if there is no such recipe, or the file already exists.
     """
     recipes = {recipe.name: recipe for recipe in list_recipes()}
-    name = name.removesuffix(".yaml")
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
     if name not in recipes:
         same_file = [recipe for recipe in recipes if recipe.endswith(f"/{name}")]
         similar = same_file or get_close_matches(name, recipes, n=1)
@@ -49,6 +52,7 @@ def copy_recipe(name: str, out: PathLike | None = None) -> Path:
     return target
 
 
-def _first_line(path: Path) -> str:
+def _first_comment(path: Path) -> str:
     with open(path, encoding="utf-8") as file:
-        return file.readline().removeprefix("#").strip()
+        line = next(line for line in file if not line.startswith("#!"))
+        return line.removeprefix("#").strip()

@@ -22,7 +22,7 @@ def search_subgroups(study: Study, with_audio: bool, track: Track = untracked) -
         utterances = [first.dataset.utterances.get(name) for name in first.counts.ids]
         languages = [first.counts.languages[number] for number in first.counts.language]
         levels = _signal_to_noise(utterances, track) if with_audio else None
-        attributes = _attributes(languages, utterances, levels)
+        attributes = list_attributes(languages, utterances, levels)
         for method in methods:
             counts = method.first.counts
             edits = np.sum([run.counts.characters.total for run in method.runs], axis=0).astype(np.float64)
@@ -56,18 +56,21 @@ def show_conditions(conditions: Conditions) -> str:
     )
 
 
-def _attributes(
+def list_attributes(
     languages: Sequence[str], utterances: Sequence[Utterance | None], levels: Sequence[float | None] | None
 ) -> dict[str, Sequence[str | None]]:
     """The attributes with more than one value."""
     attributes: dict[str, Values] = {
         "language": list(languages),
+        "languages": [None if one is None else " and ".join(sorted(one.languages)) for one in utterances],
         "corpus": [None if one is None else one.corpus for one in utterances],
         "speaker": [None if one is None else one.speaker for one in utterances],
         "duration": _thirds([None if one is None else one.duration for one in utterances], "s", decimals=1),
     }
     if levels is not None:
         attributes["signal-to-noise"] = _thirds(levels, "dB", decimals=0)
+    if attributes["languages"] == attributes["language"]:
+        del attributes["languages"]
     return {name: values for name, values in attributes.items() if len(set(values) - {None}) > 1}
 
 

@@ -199,6 +199,14 @@ class Config(Section):
         unused = [key for key in SamplingConfig.model_fields if key not in self.sampling.used_keys]
         return values | {f"sampling.{key}": None for key in unused} | {"sampling.sampler": self.sampler}
 
+    def check_num_processes(self, num_processes: int) -> None:
+        """Raises a ValueError if the batches of a step cannot be divided among so many processes."""
+        if self.optimizer.batches_per_step % num_processes:
+            raise ValueError(
+                f"optimizer.batches_per_step must be a multiple of the number of processes, {num_processes}; got "
+                f"{self.optimizer.batches_per_step}."
+            )
+
     def problems(self) -> Iterator[str]:
         num_batches, batches_per_step = self.training.num_batches, self.optimizer.batches_per_step
         if num_batches < batches_per_step:

@@ -27,8 +27,9 @@ class ModelConfig(Section):
     """The recognizer: an encoder and a head."""
 
     encoder: ModelName = "facebook/wav2vec2-xls-r-300m"
-    """Checkpoint of a `transformers` encoder: a name on the Hugging Face Hub, or a folder. `mel-small` is a small
-    encoder that is trained from scratch. With `init_from`, the default is the encoder of that model."""
+    """Checkpoint of a `transformers` encoder: a name on the Hugging Face Hub, or a folder, also of `ctcdro convert`.
+    `mel-small` is a small encoder that is trained from scratch. With `init_from`, the default is the encoder of that
+    model."""
     init_from: ModelName | None = None
     """Model to start from: a run folder, a saved recognizer, or a CTC model of `transformers` such as a
     `Wav2Vec2ForCTC`, in a folder or on the Hub. Labels that are only in the new data are added to those of an earlier

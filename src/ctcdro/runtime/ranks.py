@@ -68,3 +68,11 @@ def outlive_model() -> None:
         if not _groups_in_use:
             atexit.register(time.sleep, _GRACE)
         _groups_in_use.append(torch.distributed.group.WORLD)
+
+
+def leave_group() -> None:
+    """Leaves the process group after training, so that each process can continue alone. Every rank must call it."""
+    import torch.distributed
+
+    if is_distributed():
+        torch.distributed.destroy_process_group()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ..storage.field_checks import MAX_SECONDS, check_seconds, check_text, shorten
@@ -87,6 +87,15 @@ class Utterance:
     def languages(self) -> Mapping[str, float]:
         """The share of each language, in order of appearance."""
         return {self.lang: 1.0} if self.lang_shares is None else self.lang_shares
+
+    def with_languages(self, shares: Mapping[str, float]) -> Utterance:
+        """A copy in these languages, in order of appearance.
+
+        Example:
+            >>> Utterance("a.wav", 2.0, "我想 go", "cmn").with_languages({"cmn": 0.25, "eng": 0.75}).lang
+            'eng'
+        """
+        return replace(self, lang=largest_share(shares), lang_shares=dict(shares) if len(shares) > 1 else None)
 
     def value(self, name: str) -> Any:
         """The field of that name, including those in `extra`; None if there is none."""

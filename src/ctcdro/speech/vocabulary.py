@@ -173,28 +173,14 @@ class Vocabulary:
 
     def save(self, path: PathLike) -> None:
         """Writes a JSON object of tokens and labels, in the format of `vocab.json` of `transformers`."""
-        with atomic_write(path) as file:
-            json.dump(self._label_of, file, ensure_ascii=False, indent=0)
+        _write_labels(self._label_of, path)
 
     def save_tokenizer(self, folder: PathLike) -> None:
         """Writes a `transformers.Wav2Vec2CTCTokenizer` with the same labels for normalized texts.
 
         Its texts begin with the language: `tokenizer("[ces]dobrý den")`.
         """
-        with extra("huggingface", "A tokenizer"):
-            from transformers import Wav2Vec2CTCTokenizer
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.save(folder / "vocab.json")
-        tokenizer = Wav2Vec2CTCTokenizer(
-            folder / "vocab.json",
-            bos_token=None,  # otherwise it would add tokens
-            eos_token=None,
-            unk_token=UNKNOWN,
-            pad_token=BLANK,
-            word_delimiter_token=WORD_SPACE,
-        )
-        tokenizer.save_pretrained(folder)
+        save_ctc_tokenizer(self._label_of, folder)
 
     @classmethod
     def load(cls, path: PathLike) -> Vocabulary:
@@ -217,3 +203,26 @@ class Vocabulary:
         if vocabulary._label_of != label_of:
             raise ValueError("expected the labels of languages and characters in sorted order")
         return vocabulary
+
+
+def save_ctc_tokenizer(label_of: Mapping[str, int], folder: PathLike) -> None:
+    """Writes a `transformers.Wav2Vec2CTCTokenizer` with these labels, among them the special tokens."""
+    with extra("huggingface", "A tokenizer"):
+        from transformers import Wav2Vec2CTCTokenizer
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_labels(label_of, folder / "vocab.json")
+    tokenizer = Wav2Vec2CTCTokenizer(
+        folder / "vocab.json",
+        bos_token=None,  # otherwise it would add tokens
+        eos_token=None,
+        unk_token=UNKNOWN,
+        pad_token=BLANK,
+        word_delimiter_token=WORD_SPACE,
+    )
+    tokenizer.save_pretrained(folder)
+
+
+def _write_labels(label_of: Mapping[str, int], path: PathLike) -> None:
+    with atomic_write(path) as file:
+        json.dump(label_of, file, ensure_ascii=False, indent=0)

@@ -1,4 +1,4 @@
-"""Tensors in safetensors files, and digests of tensors."""
+"""Tensors in files of safetensors and torch, and digests of tensors."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ def load_tensors(path: PathLike) -> dict[str, Tensor]:
         return safetensors.torch.load_file(path)
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path}: not a safetensors file: {error}") from error
+
+
+def load_torch_file(path: PathLike) -> Any:
+    """Reads a file written by `torch.save`. Tensors stay in the file until they are used; nothing is executed."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except OSError:
+        raise
+    except Exception as error:  # of many types
+        raise ValueError(f"{path}: not a file of tensors that torch can read safely: {error!s:.300}") from error
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..storage.paths import PathLike
+from .job_process import ERROR_FILE, Task
 from .slurm import SlurmQueue, wait_for_shared_files
-from .submission import ERROR_FILE, JobOptions, Task, submit
+from .submission import JobOptions, submit
 
 if TYPE_CHECKING:
     from submitit import Job
@@ -115,7 +116,8 @@ def launch(
 
 def _ended(running: Sequence[_RunningJob], queue: SlurmQueue | None) -> list[_RunningJob]:
     lost = queue.lost([item.job.job_id for item in running]) if queue else set()
-    ended = [item for item in running if item.job.done() or item.job.job_id in lost]
+    # The first process of a job is the last to end, unless the job fails.
+    ended = [item for item in running if item.job.task(0).done() or item.job.job_id in lost]
     for item in ended if queue else []:
         wait_for_shared_files(item.task.is_done)
     return ended
@@ -153,8 +155,9 @@ def _stop_signals_interrupt() -> Iterator[None]:
 
 
 def _devices(options: JobOptions, num_jobs: int) -> list[str | None]:
-    """CUDA_VISIBLE_DEVICES of each job: one GPU, or empty if it has none; None if Slurm assigns it."""
+    """CUDA_VISIBLE_DEVICES of each job: a GPU per process, or empty if it has none; None if Slurm assigns them."""
     if options.cluster == "slurm" and not options.cpu:
         return [None] * num_jobs
-    gpus = options.local_gpus() or [""]
-    return [gpus[number % len(gpus)] for number in range(num_jobs)]
+    gpus, size = options.local_gpus(), options.processes_per_node
+    shares = [",".join(gpus[start : start + size]) for start in range(0, len(gpus) - size + 1, size)] or [""]
+    return [shares[number % len(shares)] for number in range(num_jobs)]

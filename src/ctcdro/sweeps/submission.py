@@ -1,4 +1,4 @@
-"""Submits a task as a job on this machine or on Slurm, with submitit.
+"""Submits a task as a job of one or several processes, on this machine or on Slurm, with submitit.
 
 submitit passes a task to its job as a pickle in the log folder; only that job reads it.
 """
@@ -9,30 +9,17 @@ import logging
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from ..runtime.extras import extra
-from ..storage.locks import lock_folder
+from .job_process import ERROR_FILE, JobProcess, Task
 
 if TYPE_CHECKING:
     from submitit import Job
 
-ERROR_FILE = "error.txt"  # error message of a failed task
 UNLIMITED_MINUTES = 30 * 24 * 60  # submitit requires a limit
-USER_ERRORS = (ValueError, ImportError, OSError, FloatingPointError)  # commands print these without their type
-
-
-class Task(Protocol):
-    """A picklable unit of work that knows whether it is done, and resumes when it is called again."""
-
-    @property
-    def name(self) -> str: ...
-    def __call__(self) -> None: ...
-    def is_done(self) -> bool: ...
-    def progress(self) -> tuple[float, str]:
-        """The completed fraction, and a description; the result once it is done."""
 
 
 @dataclass(frozen=True)
@@ -41,26 +28,52 @@ class JobOptions:
 
     cluster: Literal["local", "slurm"] = "local"
     num_jobs: int | None = None
-    """Number of parallel jobs; by default one per GPU, one per core without GPUs, and all on a cluster."""
+    """Number of parallel jobs; by default as many as GPUs allow, or cores without GPUs, and all on a cluster."""
     num_threads: int | None = None
-    """CPU threads per job; by default an equal share of the cores, and 4 on a cluster. Changes the last bits of
+    """CPU threads per process; by default an equal share of the cores, and 4 on a cluster. Changes the last bits of
     results."""
     cpu: bool = False
-    """Whether to hide all GPUs from jobs. By default each job uses one GPU, if there are any; on a cluster it requests
-    one."""
+    """Whether to hide all GPUs from jobs. By default each process uses one GPU, if there are any; on a cluster it
+    requests one."""
+    processes_per_node: int = 1
+    """Processes per job on each of its nodes."""
+    num_nodes: int = 1
+    """Nodes per job; more than one only on a cluster."""
     minutes: int = 24 * 60
     """Time limit of a Slurm job, after which it is requeued and resumes."""
     partition: str | None = None
     sbatch: Mapping[str, str] = field(default_factory=dict)
     """Further options of sbatch, such as {"account": "speech"}."""
 
+    @property
+    def num_processes(self) -> int:
+        """Processes per job."""
+        return self.processes_per_node * self.num_nodes
+
+    def alone(self) -> JobOptions:
+        """The same options with one process per job."""
+        return replace(self, processes_per_node=1, num_nodes=1)
+
+    def check(self) -> None:
+        """Raises a ValueError if this machine cannot run such jobs."""
+        if self.cluster == "slurm":
+            return
+        if self.num_nodes > 1:
+            raise ValueError(f"--nodes-per-run {self.num_nodes} requires --cluster slurm.")
+        if self.processes_per_node > 1 and not self.cpu and len(self.local_gpus()) < self.processes_per_node:
+            raise ValueError(
+                f"--gpus-per-run {self.processes_per_node}: PyTorch finds {len(self.local_gpus())} GPUs on this "
+                "machine. Lower it, or pass --cpu for as many processes on the CPU."
+            )
+
     def resolve(self, num_tasks: int) -> tuple[int, int]:
-        """The number of parallel jobs, and of threads per job."""
+        """The number of parallel jobs, and of threads per process."""
         if self.cluster == "slurm":
             return self.num_jobs or max(1, num_tasks), self.num_threads or 4
         num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        num_jobs = self.num_jobs or len(self.local_gpus()) or num_cores
-        return num_jobs, self.num_threads or max(1, num_cores // num_jobs)
+        num_places = len(self.local_gpus()) or num_cores
+        num_jobs = self.num_jobs or max(1, num_places // self.processes_per_node)
+        return num_jobs, self.num_threads or max(1, num_cores // (num_jobs * self.processes_per_node))
 
     def local_gpus(self) -> list[str]:
         """Numbers or names of the GPUs for jobs on this machine."""
@@ -82,12 +95,15 @@ def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device
         executor.update_parameters(
             name=task.name,
             timeout_min=options.minutes if is_slurm else UNLIMITED_MINUTES,
+            nodes=options.num_nodes,
+            tasks_per_node=options.processes_per_node,
             cpus_per_task=num_threads,
-            gpus_per_node=1 if is_slurm and not options.cpu else None,
+            gpus_per_node=options.processes_per_node if is_slurm and not options.cpu else None,
             slurm_partition=options.partition,
+            slurm_srun_args=_srun_options(num_threads),
             slurm_additional_parameters=dict(options.sbatch) or None,
         )
-        return executor.submit(JobProcess(task, str(folder), num_threads, device))
+        return executor.submit(JobProcess(task, str(folder), num_threads, device, options.num_processes))
     except RuntimeError as error:  # Slurm is missing, or rejects the job
         hint = " If the cluster has no GPUs, pass --cpu." if is_slurm and not options.cpu else ""
         raise ValueError(f"Cannot submit {task.name}: {error}{hint}") from error
@@ -95,48 +111,13 @@ def submit(task: Task, logs: Path, options: JobOptions, num_threads: int, device
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@dataclass(frozen=True)
-class JobProcess:
-    """The process of a job: runs the task with its threads and device, while it holds the lock of its log folder."""
-
-    task: Task
-    folder: str
-    num_threads: int
-    device: str | None
-
-    def __call__(self) -> None:
-        requeue = signal.getsignal(signal.SIGUSR2)  # submitit's handler; it also ends the process
-        is_preempted = False
-
-        def preempt(*_: Any) -> None:
-            nonlocal is_preempted
-            is_preempted = True
-            signal.raise_signal(signal.SIGTERM)  # training first writes a checkpoint
-
-        signal.signal(signal.SIGUSR2, preempt)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C
-        try:
-            if self.device is not None:
-                os.environ["CUDA_VISIBLE_DEVICES"] = self.device
-            os.environ["OMP_NUM_THREADS"] = str(self.num_threads)  # torch reads it when it is imported
-            with lock_folder(self.folder, wait=True):  # a job may have outlived the command that started it
-                if not self.task.is_done():
-                    self.task()
-        except KeyboardInterrupt:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may be sent twice
-            if is_preempted and callable(requeue):
-                requeue(signal.SIGUSR2, None)
-            raise SystemExit(f"{self.task.name}: stopped") from None
-        except Exception as error:
-            message = str(error) if isinstance(error, USER_ERRORS) else f"{type(error).__name__}: {error}"
-            Path(self.folder, ERROR_FILE).write_text(message, encoding="utf-8")
-            raise
-
-    def checkpoint(self) -> Any:
-        """Returns the job that submitit requeues: the same job, which resumes."""
-        from submitit.helpers import DelayedSubmission
-
-        return DelayedSubmission(self)
+def _srun_options(num_threads: int) -> list[str]:
+    """Options of `srun`, which starts the processes of a job."""
+    return [
+        f"--cpus-per-task={num_threads}",  # since 22.05, srun does not take it from sbatch
+        "--kill-on-bad-exit=1",  # if a process fails, the others end at once instead of waiting for it
+        "--wait=0",  # the others end while the first process scores the run
+    ]
 
 
 def visible_gpus() -> list[str]:

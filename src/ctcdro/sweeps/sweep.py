@@ -79,10 +79,12 @@ def sweep(
 
     Raises:
         ValueError: if `out` is in use or contains a sweep with another configuration that has started to train; if the
-            dataset lacks a split; or if this machine does not support `options` or bfloat16.
+            dataset lacks a split; if this machine does not support `options` or bfloat16; or if a setting cannot use
+            the processes of `options`.
         KeyboardInterrupt: after Ctrl-C, SIGTERM or SIGHUP, when all runs have stopped and written checkpoints.
     """
     options = options or JobOptions()
+    check_processes(config, options)
     configs = [config.config(setting, 0) for setting in config.grid()]
     has_bf16 = any(run.training.precision == "bf16" for run in configs)
     if has_bf16 and options.cluster == "local" and not options.local_gpus():
@@ -92,6 +94,16 @@ def sweep(
         folder = SweepFolder(path)
         claim_folder(config, folder)
         return _Sweep(config, folder, options, callback).run()
+
+
+def check_processes(config: SweepConfig, options: JobOptions) -> None:
+    """Raises a ValueError if this machine cannot run jobs of so many processes, or a setting cannot use them."""
+    options.check()
+    for setting in config.grid():
+        try:
+            config.config(setting, 0).check_num_processes(options.num_processes)
+        except ValueError as error:
+            raise ValueError(f"{setting.name}: {error} Change it, --gpus-per-run or --nodes-per-run.") from error
 
 
 def claim_folder(config: SweepConfig, folder: SweepFolder) -> None:
@@ -137,14 +149,15 @@ class _Sweep:
         training = self._tasks(settings, "dev")
         waiting = [task.config for task in training if not task.is_done()]
         caches = caches_to_fill(waiting, self.folder.logs)
-        failures = launch(caches, self.folder.logs, self.options, self.callback, "Filling the feature cache")
+        alone = self.options.alone()
+        failures = launch(caches, self.folder.logs, alone, self.callback, "Filling the feature cache")
         failures = failures or launch(training, self.folder.logs, self.options, self.callback, "Training")
         if failures:
             return SweepResult(self.config, self.folder, [], [], failures)
         selections = self._select(settings)
         selected = [selection.selected.setting for selection in selections]
         tasks = self._tasks(selected, "test")
-        if failures := launch(tasks, self.folder.logs, self.options, self.callback, "Decoding test"):
+        if failures := launch(tasks, self.folder.logs, alone, self.callback, "Decoding test"):
             return SweepResult(self.config, self.folder, [], [], failures)
         rows = [row for setting in selected for row in self._read_rows(setting, "test")]
         write_json(self.folder.table, [row.to_record() for row in rows])

@@ -16,6 +16,7 @@ with extra("sweep", "A sweep"):
 
 from ..runs.folder import RunFolder
 from ..runtime.progress import Track
+from ..runtime.ranks import is_first_process, leave_group
 from ..scoring.formatting import format_percent
 from ..scoring.scores import read_scores
 from ..speech.language_names import language_name
@@ -76,9 +77,12 @@ class TrainAndScore:
 
         folder, config = RunFolder(self.path), self.config
         lines = ProgressLines(num_steps(config), _print)
-        track = self.status.track(lines.track)
+        track = self.status.track(lines.track) if is_first_process() else lines.track
         if not folder.is_finished:
             train(config, folder.path, callback=lines, track=track)
+            leave_group()
+        if not is_first_process():  # the first one decodes alone
+            return
         for split in self.splits:
             if not self._is_scored(split):
                 evaluate(

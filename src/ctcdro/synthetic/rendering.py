@@ -38,7 +38,7 @@ import numpy.typing as npt
 from ..speech.audio import SAMPLE_RATE
 from ..speech.noise import add_noise
 from ..storage.atomic import atomic_write_bytes
-from .acoustics import add_room, set_level
+from .acoustics import Samples, add_room, set_level
 from .espeak import ESpeak
 from .spec import SHORTEST
 
@@ -70,7 +70,23 @@ class SpeakJob:
     """Absolute path of the file to write, or None."""
 
 
-Job: TypeAlias = ReadJob | SpeakJob
+@dataclass(frozen=True)
+class JoinJob:
+    """A job that renders texts one after another, in one room. The answer is the number of samples: the sum of those
+    of the texts."""
+
+    parts: Sequence[SpeakJob]
+    """They are joined at the same level."""
+    snr: float | None = None
+    reverberation: float = 0.0
+    seed: int = 0
+    """Seed for reverberation and noise."""
+    path: str | None = None
+    """Absolute path of the file to write, or None."""
+
+
+AudioJob: TypeAlias = SpeakJob | JoinJob
+Job: TypeAlias = ReadJob | AudioJob
 
 
 class Pool:
@@ -162,6 +178,8 @@ class _Worker:
 
 
 def _describe(job: Job) -> str:
+    if isinstance(job, JoinJob):
+        return " and ".join(map(_describe, job.parts))
     return f"{job.text!r} by voice {job.voice}" if isinstance(job, SpeakJob) else f"words by voice {job.voice}"
 
 
@@ -173,18 +191,25 @@ def work() -> None:
         espeak = ESpeak()
         gc.freeze()  # prevents copies of memory in forks
         for line in sys.stdin.buffer:
-            kind, fields = json.loads(line)
-            job = {"ReadJob": ReadJob, "SpeakJob": SpeakJob}[kind](**fields)
-            answers.write(json.dumps(_answer(espeak, job)).encode() + b"\n")
+            answers.write(json.dumps(_answer(espeak, _parse(*json.loads(line)))).encode() + b"\n")
             answers.flush()
+
+
+def _parse(kind: str, fields: dict[str, Any]) -> Job:
+    if kind == "JoinJob":
+        return JoinJob(**fields | {"parts": [SpeakJob(**part) for part in fields["parts"]]})
+    return ReadJob(**fields) if kind == "ReadJob" else SpeakJob(**fields)
 
 
 def _answer(espeak: ESpeak, job: Job) -> dict[str, Any]:
     try:
-        output = in_fork(lambda: _call(espeak, job))
         if isinstance(job, ReadJob):
-            return {"result": json.loads(output)}
-        samples = _finish(np.frombuffer(output, dtype=np.int16), espeak.sample_rate, job)
+            return {"result": json.loads(in_fork(lambda: _call(espeak, job)))}
+        if isinstance(job, JoinJob):
+            spoken = np.concatenate([set_level(_speak(espeak, part)) for part in job.parts])
+        else:
+            spoken = _speak(espeak, job)
+        samples = _finish(spoken, job)
         if job.path is not None:
             _write(job.path, samples)
         return {"result": len(samples)}
@@ -217,20 +242,25 @@ def in_fork(function: Callable[[], bytes]) -> bytes:
     return received[1:]
 
 
-def _call(espeak: ESpeak, job: Job) -> bytes:
+def _call(espeak: ESpeak, job: ReadJob | SpeakJob) -> bytes:
     espeak.set_voice(job.voice)
     if isinstance(job, ReadJob):
         return json.dumps([espeak.read(word) for word in job.words]).encode()
     return espeak.say(job.text, job.rate, job.pitch).tobytes()
 
 
-def _finish(spoken: npt.NDArray[np.int16], sample_rate: int, job: SpeakJob) -> npt.NDArray[np.int16]:
+def _speak(espeak: ESpeak, job: SpeakJob) -> Samples:
+    """Speech between short pauses, without room and noise."""
     import soxr
 
-    samples = soxr.resample(spoken / 32768.0, sample_rate, SAMPLE_RATE)
+    spoken = np.frombuffer(in_fork(lambda: _call(espeak, job)), dtype=np.int16)
+    samples = soxr.resample(spoken / 32768.0, espeak.sample_rate, SAMPLE_RATE)
     # Short utterances are padded with silence.
     missing = round(SHORTEST * SAMPLE_RATE) - len(samples)
-    samples = np.pad(samples, max(round(MARGIN * SAMPLE_RATE), (missing + 1) // 2))
+    return np.pad(samples, max(round(MARGIN * SAMPLE_RATE), (missing + 1) // 2))
+
+
+def _finish(samples: Samples, job: AudioJob) -> npt.NDArray[np.int16]:
     rng = np.random.default_rng(job.seed)
     samples = add_room(samples, job.reverberation, SAMPLE_RATE, rng)
     if job.snr is not None:

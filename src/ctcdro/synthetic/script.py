@@ -1,19 +1,21 @@
 """The script of a synthetic corpus: the sentences of each split and their speakers.
 
-It depends only on specs, seed and installed packages. To predict durations, a few sentences per speaker are rendered
+It depends only on specs, seed and installed packages. Mixtures of languages are drawn last, so they do not change other
+sentences. To predict durations, a few sentences per speaker are rendered
 first, and a linear function of the number of words and of phonemes is fitted.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..speech.audio import SAMPLE_RATE
+from .code_switching import is_mixture, languages_of
 from .rendering import Pool, ReadJob, SpeakJob
 from .spec import LONGEST, SHORTEST, SpeechSpec
 from .voices import LANGUAGES, VARIANTS
@@ -24,9 +26,10 @@ NUM_MEASURED = 8  # sentences per speaker to render for the fit of durations
 NUM_TRIES = 50  # to find a new sentence
 PITCHES = (35, 65)
 SHORTEST_WORD = 0.05  # seconds
+SEGMENT_EVENNESS = 4.0  # of the Dirichlet distribution of segments in a mixture; most shares are from 0.2 to 0.8
 
 Key: TypeAlias = tuple[str, str, int]
-"""Language, split and number of a sentence."""
+"""Language or mixture, split and number of a sentence."""
 
 
 class Speaker(NamedTuple):
@@ -54,28 +57,104 @@ class SpeakerPace(NamedTuple):
     """(n,) seconds of each word."""
 
 
-class Sentence(NamedTuple):
+class SpokenPart(NamedTuple):
+    """What one speaker says."""
+
+    language: str
     speaker: Speaker
     words: tuple[str, ...]
-    text: str
+
+    @property
+    def text(self) -> str:
+        return join(self.words, LANGUAGES[self.language])
+
+    def job(self) -> SpeakJob:
+        return self.speaker.say(self.words)
+
+
+class Sentence(NamedTuple):
+    segments: tuple[SpokenPart, ...]
+    """One, or several if the sentence changes its language."""
+
+    @property
+    def text(self) -> str:
+        return " ".join(segment.text for segment in self.segments)
+
+    @property
+    def speaker(self) -> str:
+        return "+".join(dict.fromkeys(segment.speaker.name for segment in self.segments))
 
 
 def plan(specs: Mapping[str, SpeechSpec], seed: int, pool: Pool) -> dict[Key, Sentence]:
     """The sentences of all splits, without duplicates."""
-    vocabularies = readable_words(specs, pool)
-    speakers = {language: draw_speakers(language, spec, seed) for language, spec in specs.items()}
-    paces = _measure(vocabularies, speakers, pool)
-    seen: set[str] = set()
+    languages = {name: spec for name, spec in specs.items() if not is_mixture(name)}
+    vocabularies = readable_words(languages, pool)
+    speakers = {language: draw_speakers(language, spec, seed) for language, spec in languages.items()}
+    writer = _Writer(vocabularies, speakers, _measure(vocabularies, speakers, pool))
     sentences = {}
-    for language, spec in sorted(specs.items()):
-        words = [word.text for word in vocabularies[language]]
+    for name, spec in sorted(specs.items(), key=lambda pair: (is_mixture(pair[0]), pair[0])):
+        write = writer.write_mixed if is_mixture(name) else writer.write
         for split in SPLITS:
-            rng = rng_of(seed, language, split)
+            rng = rng_of(seed, name, split)
             for number, target in enumerate(draw_durations(spec, getattr(spec, f"{split}_minutes"), rng)):
-                speaker = speakers[language][rng.integers(spec.num_speakers)]
-                chosen = _new_sentence(language, words, paces[speaker], target, seen, rng)
-                sentences[language, split, number] = Sentence(speaker, chosen, join(chosen, LANGUAGES[language]))
+                sentences[name, split, number] = write(name, target, rng)
     return sentences
+
+
+class _Writer:
+    """Writes sentences of given durations, of which no two are equal."""
+
+    def __init__(
+        self,
+        vocabularies: Mapping[str, Sequence[Word]],
+        speakers: Mapping[str, Sequence[Speaker]],
+        paces: Mapping[Speaker, SpeakerPace],
+    ) -> None:
+        self._words = {language: [word.text for word in words] for language, words in vocabularies.items()}
+        self._speakers = speakers
+        self._paces = paces
+        self._seen: set[str] = set()
+
+    def write(self, language: str, target: float, rng: np.random.Generator) -> Sentence:
+        speaker = self._speaker(language, rng)
+        return self._new(language, target, lambda seconds: Sentence((self._segment(language, speaker, seconds, rng),)))
+
+    def write_mixed(self, name: str, target: float, rng: np.random.Generator) -> Sentence:
+        """One speaker per language; the first language may be heard again at the end."""
+        order = rng.permutation(languages_of(name)).tolist()
+        speakers = {language: self._speaker(language, rng) for language in order}
+        order += order[: rng.integers(2)]
+        shares = rng.dirichlet([SEGMENT_EVENNESS] * len(order)).tolist()
+
+        def draw(seconds: float) -> Sentence:
+            parts = zip(order, shares, strict=True)
+            return Sentence(
+                tuple(self._segment(language, speakers[language], share * seconds, rng) for language, share in parts)
+            )
+
+        return self._new(name, target, draw)
+
+    def _speaker(self, language: str, rng: np.random.Generator) -> Speaker:
+        return self._speakers[language][int(rng.integers(len(self._speakers[language])))]
+
+    def _segment(self, language: str, speaker: Speaker, seconds: float, rng: np.random.Generator) -> SpokenPart:
+        words, pace = self._words[language], self._paces[speaker]
+        chosen = tuple(words[index] for index in compose(pace.seconds, seconds - pace.base, rng))
+        return SpokenPart(language, speaker, chosen)
+
+    def _new(self, name: str, target: float, draw: Callable[[float], Sentence]) -> Sentence:
+        """Draws a sentence of about `target` seconds that is not in `seen`, and adds it."""
+        for tried in range(NUM_TRIES):
+            # There are few sentences of one short word; when they run out, longer ones are drawn.
+            sentence = draw(target * (1 + tried / 100))
+            if sentence.text not in self._seen:
+                self._seen.add(sentence.text)
+                return sentence
+        num_words = min(len(self._words[language]) for language in languages_of(name))
+        raise ValueError(
+            f"{name!r} has too few words ({num_words}): no new sentence of {target:.1f} seconds was found in "
+            f"{NUM_TRIES} attempts. Raise `num_words` or `duration` in its spec, or reduce the minutes."
+        )
 
 
 def rng_of(*name: int | str) -> np.random.Generator:
@@ -148,21 +227,3 @@ def _measure(
 def _draw_trials(words: Sequence[Word], speaker: Speaker) -> list[list[Word]]:
     rng = rng_of("pace", speaker.name)
     return [[words[index] for index in rng.integers(len(words), size=1 + n % 8)] for n in range(NUM_MEASURED)]
-
-
-def _new_sentence(
-    language: str, words: Sequence[str], pace: SpeakerPace, target: float, seen: set[str], rng: np.random.Generator
-) -> tuple[str, ...]:
-    """Draws a sentence of about `target` seconds that is not in `seen`, and adds it."""
-    for tried in range(NUM_TRIES):
-        # There are few sentences of one short word; when they run out, longer ones are drawn.
-        longer = target * (1 + tried / 100)
-        chosen = tuple(words[index] for index in compose(pace.seconds, longer - pace.base, rng))
-        text = join(chosen, LANGUAGES[language])
-        if text not in seen:
-            seen.add(text)
-            return chosen
-    raise ValueError(
-        f"{language!r} has too few words ({len(words)}): no new sentence of {target:.1f} seconds was found in "
-        f"{NUM_TRIES} attempts. Raise `num_words` or `duration` in its spec, or reduce the minutes."
-    )

@@ -121,11 +121,7 @@ def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) 
         accelerator.ddp_handler.find_unused_parameters = True
     if device.index is not None and accelerator.num_processes > 1:
         raise ValueError(f"Device {device} is for one process; with several, use cuda: each process has its own GPU.")
-    if config.optimizer.batches_per_step % accelerator.num_processes:
-        raise ValueError(
-            "optimizer.batches_per_step must be a multiple of the number of processes, "
-            f"{accelerator.num_processes}; got {config.optimizer.batches_per_step}."
-        )
+    config.check_num_processes(accelerator.num_processes)
     return accelerator
 
 

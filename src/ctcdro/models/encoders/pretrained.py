@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import torch
 
 from ...runtime.extras import extra
+from ...speech.sentencepiece import SPACE_PIECE
 from ...speech.vocabulary import BLANK, UNKNOWN, WORD_SPACE
 from .base import PretrainedEncoder
-from .spectrogram import W2vBertEncoder, WhisperEncoder
+from .spectrogram import ParakeetEncoder, W2vBertEncoder, WhisperEncoder
 from .waveform import WaveformEncoder
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ class Family(NamedTuple):
     """Linear layers that LoRA adapts by default."""
     ctc_class: str | None
     """Class of `transformers` with this encoder and a linear CTC head."""
+    ctc_head: str = "lm_head"
+    """Name of the head in that class."""
 
 
 # WavLM passes its attention weights directly to a torch function. Adapters around these layers would have no effect.
@@ -43,6 +46,9 @@ FAMILIES: Mapping[str, Family] = {
     "data2vec-audio": Family(WaveformEncoder, ATTENTION, "Data2VecAudioForCTC"),
     "wav2vec2-bert": Family(W2vBertEncoder, ("linear_q", "linear_k", "linear_v", "linear_out"), "Wav2Vec2BertForCTC"),
     "whisper": Family(WhisperEncoder, ATTENTION, None),
+    "parakeet_encoder": Family(
+        ParakeetEncoder, ("q_proj", "k_proj", "v_proj", "o_proj"), "ParakeetForCTC", ctc_head="ctc_head"
+    ),
 }
 
 
@@ -51,6 +57,7 @@ def from_pretrained(name: str) -> PretrainedEncoder:
     transformers = _transformers()
     with _naming(name):
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+    config = getattr(config, "encoder_config", config)  # of Parakeet with a head of any kind
     if config.model_type not in FAMILIES:
         raise ValueError(
             f"`encoder` must be a model of type {', '.join(FAMILIES)}; {name} has type {config.model_type}."
@@ -75,7 +82,9 @@ def from_pretrained(name: str) -> PretrainedEncoder:
 
 class CtcModel(NamedTuple):
     encoder: PretrainedEncoder
-    output: torch.nn.Linear
+    weight: torch.Tensor
+    """(V, D) weights of the output layer."""
+    bias: torch.Tensor
     labels: list[str]
     """Labels in the order of the output layer: `<pad>` for the blank, `<unk>`, and `|` for the space."""
 
@@ -91,15 +100,17 @@ def load_ctc_model(name: str) -> CtcModel:
             found = ", ".join(config.architectures or []) or f"a model of type {config.model_type}"
             supported = ", ".join(family.ctc_class for family in FAMILIES.values() if family.ctc_class)
             raise ValueError(f"it is {found}, without a CTC head. Supported: {supported}")
-        output = getattr(transformers, ctc_class).from_pretrained(name, dtype=torch.float32).lm_head
+        model = getattr(transformers, ctc_class).from_pretrained(name, dtype=torch.float32)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    row_of = tokenizer.get_vocab()
-    ours = {tokenizer.pad_token: BLANK, tokenizer.unk_token: UNKNOWN, tokenizer.word_delimiter_token: WORD_SPACE}
-    labels = [f"<{row}>" for row in range(output.out_features)]  # rows without a label
-    for label, row in row_of.items():
+    output = model.get_submodule(FAMILIES[encoder.family].ctc_head)
+    weight = output.weight.data.flatten(1)  # that of Parakeet is a convolution over one frame
+    space = getattr(tokenizer, "word_delimiter_token", SPACE_PIECE)
+    ours = {tokenizer.pad_token: BLANK, tokenizer.unk_token: UNKNOWN, space: WORD_SPACE}
+    labels = [f"<{row}>" for row in range(len(weight))]  # rows without a label
+    for label, row in tokenizer.get_vocab().items():
         if row < len(labels):
             labels[row] = ours.get(label, label)
-    return CtcModel(encoder, output, labels)
+    return CtcModel(encoder, weight, output.bias.data, labels)
 
 
 def from_options(options: Mapping[str, Any]) -> PretrainedEncoder:

@@ -1,4 +1,7 @@
-"""NeMo manifests: JSON lines with audio_filepath, text, and optionally duration, offset and lang."""
+"""NeMo manifests: JSON lines with audio_filepath, text, and optionally duration, offset and lang.
+
+As in manifests of ctcdro, the language may be an object with the share of each of several languages.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...speech.language_shares import check_shares, largest_share
 from ...storage.field_checks import optional_seconds, optional_text
 from ...storage.json_files import scan_json_lines
 from ...storage.paths import PathLike, find_listed_audio
@@ -46,7 +50,8 @@ def _read_entry(
     audio = optional_text(record, "audio_filepath")
     if audio is None:
         raise ValueError(f"`audio_filepath` is missing (found: {', '.join(record):.200})")
-    language = optional_text(record, lang_field) or lang
+    shares = check_shares(lang_field, found) if isinstance(found := record.get(lang_field), Mapping) else None
+    language = largest_share(shares) if shares else optional_text(record, lang_field) or lang
     if language is None:
         raise ValueError(f"`{lang_field}` is missing (found: {', '.join(record):.200}); pass --language CODE for all")
     return CorpusEntry(
@@ -60,4 +65,5 @@ def _read_entry(
         speaker=optional_text(record, "speaker"),
         offset=optional_seconds(record, "offset") or 0.0,
         duration=optional_seconds(record, "duration"),
+        lang_shares=shares,
     )

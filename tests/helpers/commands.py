@@ -81,8 +81,8 @@ def write_run(folder: Path, dataset: Path, **changes: dict) -> Path:
     return path
 
 
-def write_sweep(folder: Path, dataset: Path) -> Path:
-    run = yaml.safe_load(write_run(folder, dataset).read_text())
+def write_sweep(folder: Path, dataset: Path, **changes: dict) -> Path:
+    run = yaml.safe_load(write_run(folder, dataset, **changes).read_text())
     path = folder / "sweep.yaml"
     settings = [{"objective": "erm"}, {"objective": "ctc-dro", "step_size": 1e-3, "smoothing": 0.5}]
     path.write_text(yaml.safe_dump({"run": run, "settings": settings, "seeds": [0]}))
