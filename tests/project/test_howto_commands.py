@@ -201,6 +201,7 @@ NEEDS = {
     "choose-groups.md": [dataset],
     "evaluate-and-score.md": [dataset, trained_run, recordings, transcripts],
     "export-a-model.md": [dataset, exportable_run, recordings],
+    "find-groups.md": [dataset, trained_run],
     "migrate-from-the-authors-code.md": [corpora],
     "prepare-data.md": [corpora],
     "read-the-report.md": [scored_runs],

@@ -26,6 +26,7 @@ FOLDERS = [
     "check",
     "models",
     "decoding",
+    "grouping",
     "training",
     "report",
     "serve",

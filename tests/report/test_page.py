@@ -322,4 +322,5 @@ def run_command(*arguments, cwd):
 
 def test_templates_are_part_of_the_package():
     folder = Path(ctcdro.__file__).parent / "report" / "templates"
-    assert {path.name for path in folder.iterdir()} == {"page.html.jinja", "page.css", "page.js"}
+    shared = {"macros.html.jinja", "page.css", "page.js"}
+    assert {path.name for path in folder.iterdir()} == {*shared, "page.html.jinja", "groups.html.jinja", "groups.js"}

@@ -13,7 +13,12 @@ from ctcdro.runtime.extras import MissingExtraError, extra
 OPTIONAL = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 # Import names of the packages, where they differ.
-MODULES = {"pyyaml": "yaml", "espeakng-loader": "espeakng_loader", "flashlight-text": "flashlight"}
+MODULES = {
+    "pyyaml": "yaml",
+    "espeakng-loader": "espeakng_loader",
+    "flashlight-text": "flashlight",
+    "scikit-learn": "sklearn",
+}
 
 # Blocked modules cannot be found, as if their package were not installed.
 BLOCKING = """
@@ -61,6 +66,7 @@ COMMANDS = {
     "prepare synthetic -o corpus": "demo",
     "prepare huggingface no-such-dataset -o corpus": "huggingface",
     "check . --figure lengths.png": "report",
+    "groups . -o grouped --encoder mel-small": "groups",
 }
 
 
@@ -95,7 +101,7 @@ def test_a_command_names_its_own_extra(tmp_path):
 MODULE_EXTRAS = {
     **{"runs.config": "train", "training.setup": "train", "training.loop": "train", "decoding.evaluate": "train"},
     **{"scoring.scores": "data", "speech.audio": "data", "check.check": "data"},
-    **{"report.page": "report", "sweeps.sweep": "sweep", "demo.demo": "demo"},
+    **{"report.page": "report", "grouping.find": "groups", "sweeps.sweep": "sweep", "demo.demo": "demo"},
 }
 
 IMPORT_ALL = """

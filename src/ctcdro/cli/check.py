@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..runtime.extras import extra
-from .options import JsonOption, file_to_write, must_be_folder
+from .options import DatasetArgument, JsonOption, file_to_write
 
 if TYPE_CHECKING:
     from ..check.findings import CheckReport
 
 
 def check(
-    dataset: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATASET",
-            help="Folder with train.jsonl, dev.jsonl and test.jsonl.",
-            callback=must_be_folder("Create a dataset with 'ctcdro prepare'."),
-        ),
-    ],
+    dataset: DatasetArgument,
     frame_rate: Annotated[
         float,
         typer.Option(

@@ -22,6 +22,7 @@ from .env import env
 from .errors import USER_ERRORS, exit_with, exit_with_error
 from .evaluate import evaluate
 from .export import export
+from .groups import groups
 from .prepare import prepare
 from .prepare_synthetic import synthetic
 from .recipes import recipes
@@ -38,7 +39,7 @@ INTERRUPTED = 130
 
 # Commands in the order in which the help shows them.
 PANELS: dict[str, dict[str, Any]] = {
-    "Data": {"prepare": prepare, "check": check},
+    "Data": {"prepare": prepare, "check": check, "groups": groups},
     "Train": {"train": train, "sweep": sweep, "convert": convert},
     "Evaluate": {"evaluate": evaluate, "tune-lm": tune_lm, "score": score, "report": report},
     "Use": {"transcribe": transcribe, "serve": serve, "export": export},

@@ -55,6 +55,14 @@ def _check_paths(value: Any, kind: str, remedy: str) -> Any:
     return value
 
 
+DatasetArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATASET",
+        help="Folder with train.jsonl, dev.jsonl and test.jsonl.",
+        callback=must_be_folder("Create a dataset with 'ctcdro prepare'."),
+    ),
+]
 RunArgument = Annotated[
     Path,
     typer.Argument(

@@ -22,8 +22,9 @@ import io
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,13 @@ from ..storage.atomic import atomic_write_bytes
 from ..storage.paths import PathLike
 from ..storage.tensors import tensors_digest
 from .recognizer import Recognizer, RecognizerOutput
+
+
+class DurationLimits(Protocol):
+    """What a reader needs of an encoder."""
+
+    min_samples: int
+    max_samples: int | None
 
 
 class FeatureCache:
@@ -83,7 +91,7 @@ class FeatureCache:
         missing = [index for index in range(rank, len(paths), num_ranks) if not _is_whole(paths[index])]
         if not missing:
             return
-        reader = _audio_reader(self._recognizer, manifest)
+        reader = audio_reader([self._recognizer.encoder], manifest)
         dataset = SpeechDataset(manifest, on_bad_audio=on_bad_audio, reader=reader)
         device = next(self._recognizer.parameters()).device
         batches = load_batches(dataset, [[index] for index in missing], num_workers)
@@ -135,19 +143,20 @@ def speech_dataset(
     recognizer: Recognizer, cache: FeatureCache | None, manifest: Manifest, vocabulary: Vocabulary, **options: Any
 ) -> SpeechDataset:
     """A dataset of inputs for a recognizer: cached features if there is a cache, otherwise audio."""
-    reader = _audio_reader(recognizer, manifest) if cache is None else FeatureReader(cache, manifest)
+    reader = audio_reader([recognizer.encoder], manifest) if cache is None else FeatureReader(cache, manifest)
     return SpeechDataset(manifest, vocabulary, reader=reader, **options)
 
 
-def _audio_reader(recognizer: Recognizer, manifest: Manifest) -> AudioReader:
-    return AudioReader(manifest, *duration_bounds(recognizer))
+def audio_reader(encoders: Sequence[DurationLimits], manifest: Manifest) -> AudioReader:
+    """An audio reader that accepts the durations that all of these encoders accept."""
+    return AudioReader(manifest, *duration_bounds(encoders))
 
 
-def duration_bounds(recognizer: Recognizer) -> tuple[float, float]:
-    """The shortest and the longest audio, in seconds, that the encoder accepts."""
-    encoder = recognizer.encoder
-    longest = math.inf if encoder.max_samples is None else encoder.max_samples / SAMPLE_RATE
-    return max(MIN_DURATION, encoder.min_samples / SAMPLE_RATE), longest
+def duration_bounds(encoders: Sequence[DurationLimits]) -> tuple[float, float]:
+    """The shortest and the longest audio, in seconds, that all of these encoders accept."""
+    shortest = max(one.min_samples for one in encoders) / SAMPLE_RATE
+    longest = min(math.inf if one.max_samples is None else one.max_samples / SAMPLE_RATE for one in encoders)
+    return max(MIN_DURATION, shortest), longest
 
 
 def _is_whole(path: Path) -> bool:

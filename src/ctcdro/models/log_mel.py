@@ -106,11 +106,16 @@ class SmallLogMel(LogMel):
         super().__init__(torch.hann_window(WINDOW, periodic=False), mel_filters(num_bins))
 
     @torch.no_grad()
+    def energies(self, audio: Tensor) -> Tensor:
+        """(B, T) audio -> (B, F, D) log-mel bins, not normalized."""
+        with torch.autocast(audio.device.type, enabled=False):
+            return self._bins(audio.float(), floor=1e-6).log()
+
+    @torch.no_grad()
     def forward(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """(B, T) audio, (B,) samples -> (B, F, D)."""
         with torch.autocast(audio.device.type, enabled=False):
-            bins = self._bins(audio.float(), floor=1e-6)
-            return normalized(bins.log(), num_windows(num_samples))
+            return normalized(self.energies(audio), num_windows(num_samples))
 
 
 class WhisperLogMel(LogMel):

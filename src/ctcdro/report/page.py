@@ -6,26 +6,21 @@ allows only its own script; the same runs give the same page.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..runtime.extras import extra
 
 with extra("report", "The report"):
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from .templating import write_page
 
-from .. import __version__
 from ..runtime.progress import Track, untracked
 from ..scoring.before_after import describe_before_after
 from ..scoring.budget import describe_budget
 from ..scoring.diagnosis import describe
-from ..scoring.formatting import format_percent
 from ..scoring.intervals import confidence_intervals
 from ..scoring.scores import FEW_UTTERANCES
 from ..speech.language_names import language_name
-from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
 from .figures import ReportFigure, cer_figure, confusion_figure, lengths_figure, weights_figure, write_figures
 from .read_runs import read_runs
@@ -76,14 +71,8 @@ def write_report(
         run.name: confidence_intervals(run.counts) for run in track(study.runs, "computing intervals", len(study.runs))
     }
     content = _content(study, intervals) | {"subgroups": list(_subgroups(study, audio, track))}
-    loader = PackageLoader("ctcdro.report")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {"source_hash": _source_hash, "percent": format_percent, "language": language_name}
-    page = environment.get_template("page.html.jinja").render(
-        **content, worst=worst_utterances(study, num_worst, audio), num_skipped=loaded.num_skipped, version=__version__
-    )
-    with atomic_write(out) as file:
-        file.write(page)
+    worst = worst_utterances(study, num_worst, audio)
+    write_page("page.html.jinja", out, **content, worst=worst, num_skipped=loaded.num_skipped)
     if figures is not None:
         write_figures(_parts(content, ReportFigure), figures)
     if tables is not None:
@@ -190,8 +179,3 @@ def _parts(content: dict[str, Any], kind: type) -> Iterator[Any]:
     for value in content.values():
         for item in value if isinstance(value, list) else [value]:
             yield from (part for part in (item if isinstance(item, tuple) else (item,)) if isinstance(part, kind))
-
-
-def _source_hash(script: str) -> str:
-    """The hash that allows a script in a Content-Security-Policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

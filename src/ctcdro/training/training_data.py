@@ -176,7 +176,7 @@ class ShardData(TrainingData):
         vocabulary: Vocabulary,
         augment: Augment | None,
     ) -> UtteranceDataset:
-        reader = ShardAudioReader(self.utterances, *duration_bounds(recognizer))
+        reader = ShardAudioReader(self.utterances, *duration_bounds([recognizer.encoder]))
         return ShardDataset(
             self.utterances, vocabulary, on_bad_audio=config.data.on_bad_audio, reader=reader, augment=augment
         )
@@ -187,7 +187,7 @@ class ShardData(TrainingData):
         index = self.utterances
         sizes = {language: totals.num_utterances for language, totals in index.languages.items()}
         numbers = index.find(sample_places(sizes, dev))
-        reader = ShardAudioReader(index, *duration_bounds(recognizer))
+        reader = ShardAudioReader(index, *duration_bounds([recognizer.encoder]))
         dataset = ShardDataset(index, vocabulary, on_bad_audio="skip", reader=reader, numbers=numbers)
         statistics = {
             language: Statistics.from_sums(
