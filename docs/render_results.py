@@ -113,6 +113,7 @@ def contents(results: Record) -> dict[str, str]:
         **{f"{name}-study": dataset_table(one) for name, one in experiments.items() if name.startswith(COMPARISONS)},
         "study-overview": overview_table(results),
         "study-totals": totals_table(results),
+        "controls-totals": totals_table(results, "controls"),
         "demo-worst": worst_rates(experiments["demo"]),
         "all-experiments": summary_table(experiments.values()),
         "paper-results": paper_table(),

@@ -1,4 +1,5 @@
-"""The tables of the study: all objectives on several datasets, from the experiments `study-…` of docs/results.json."""
+"""The tables of the study: all objectives on several datasets, from the experiments `study-…` and `controls-…` of
+docs/results.json."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from typing import Any
 from result_tables import BASELINE, Record, change, markdown, setting, show, signed
 
 
-def study_experiments(results: Record) -> list[Record]:
-    return [experiment for name, experiment in results["experiments"].items() if name.startswith("study-")]
+def experiments_of(results: Record, part: str = "study") -> list[Record]:
+    """The experiments of the study, or of its controls (`controls`)."""
+    return [experiment for name, experiment in results["experiments"].items() if name.startswith(f"{part}-")]
 
 
 def series_of(row: Record) -> str:
@@ -18,9 +20,9 @@ def series_of(row: Record) -> str:
     return f"{row['method']}, {row['note']}" if "note" in row else row["method"]
 
 
-def pairs(results: Record) -> Iterator[tuple[Record, Record, Record]]:
+def pairs(results: Record, part: str = "study") -> Iterator[tuple[Record, Record, Record]]:
     """Every experiment, each of its rows but the baseline's, and the baseline's."""
-    for experiment in study_experiments(results):
+    for experiment in experiments_of(results, part):
         baseline, *others = experiment["rows"]
         yield from ((experiment, row, baseline) for row in others)
 
@@ -61,10 +63,10 @@ def dataset_table(experiment: Record) -> str:
     return markdown([*columns, "languages worse by over a point"], rows)
 
 
-def totals_table(results: Record) -> str:
+def totals_table(results: Record, part: str = "study") -> str:
     """Each method over all datasets, compared with the baseline of the same seed."""
     found: dict[str, list[tuple[Record, Record]]] = {}
-    for _, row, baseline in pairs(results):
+    for _, row, baseline in pairs(results, part):
         found.setdefault(series_of(row), []).append((row, baseline))
     rows = []
     for method, compared in found.items():
@@ -88,7 +90,7 @@ def totals_table(results: Record) -> str:
 def overview_table(results: Record, method: str = "Error-weighted") -> str:
     """Worst and mean CER of the baseline, of tuned CTC-DRO and of a method, by dataset."""
     rows = []
-    for experiment in study_experiments(results):
+    for experiment in experiments_of(results):
         by_series = {series_of(row): row for row in experiment["rows"]}
         compared = [by_series.get(name) for name in (BASELINE, "CTC-DRO", method)]
         cells = [show_mean(row, key) for key in ("worst", "mean") for row in compared]
