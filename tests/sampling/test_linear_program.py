@@ -1,10 +1,17 @@
-"""The solver of small linear programs, compared with that of scipy."""
+"""The solver of small linear programs, compared with that of scipy, and that its result does not depend on BLAS."""
+
+import ast
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from ctcdro.sampling.linear_program import SparseColumns, solve
+import ctcdro.sampling
+from ctcdro.sampling.linear_program import SparseColumns, inverse_of, solve
+
+# What calls BLAS or LAPACK, whose rounding depends on the CPU and on the number of threads.
+BLAS = {"linalg", "dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -29,3 +36,16 @@ def test_a_row_without_entries_is_allowed():
     columns = SparseColumns(np.array([[0, 0]]), np.array([[1.0, 2.0]]), num_rows=2)
     amounts, _ = solve(columns, np.array([1.0, 3.0]), np.array([4.0, 0.0]))
     assert amounts == pytest.approx([4.0, 0.0], abs=1e-2)
+
+
+def test_the_inverse_is_that_of_numpy():
+    columns = np.random.default_rng(0).normal(size=(30, 40))
+    matrix = columns @ columns.T
+    assert inverse_of(matrix) == pytest.approx(np.linalg.inv(matrix))
+
+
+@pytest.mark.parametrize("path", sorted(Path(ctcdro.sampling.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
+def test_no_plan_depends_on_the_rounding_of_blas(path):
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not [node.lineno for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)]
+    assert not [node.lineno for node in nodes if isinstance(node, ast.Attribute) and node.attr in BLAS]

@@ -11,6 +11,7 @@ corrects the totals: of the utterances of a class, the emptiest batches get the 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from .batch_arrays import Durations, Indices, PackedBatches, Seconds, running_to
 from .linear_program import SparseColumns, solve
 
 CLASS_WIDTH = 0.025  # relative difference of the lengths in a class
+LENGTH_RANGE = 1000  # the longest relative to the shortest: shorter ones count as this long, which bounds the classes
 NUM_CHOICES = 6  # at most, of the number of longest utterances in a batch
 TOLERANCES = (-0.01, 0.0, 0.01)  # of totals, relative to the target: padding needs less if they may differ a little
 ROUNDING = 0.006  # added to the tolerances, because there are only so many lengths
@@ -64,9 +66,10 @@ class Composer:
     """Packs positions in the order of lengths, except for the few that fit no composition."""
 
     def __init__(self, longest_first: Durations, batch_duration: Seconds) -> None:
-        class_of = length_classes(longest_first)
+        planned = np.maximum(longest_first, longest_first[0] / LENGTH_RANGE)
+        class_of = length_classes(planned)
         available = np.bincount(class_of)
-        lengths = np.bincount(class_of, longest_first) / available
+        lengths = np.bincount(class_of, planned) / available
         possible = possible_compositions(lengths, batch_duration)
         amounts, extra_costs = least_padded(possible, lengths, available, batch_duration)
         numbers, left = whole_batches(possible, amounts, extra_costs, batch_duration, available)
@@ -120,8 +123,12 @@ class Composer:
 
 def length_classes(longest_first: Durations) -> Indices:
     """The class of each utterance; classes are numbered without gaps from the longest."""
-    steps = np.floor(np.log(longest_first) / np.log1p(CLASS_WIDTH))
-    return running_total(np.diff(steps) < 0)
+    # Bounds are products, not powers or logarithms, which are rounded differently on other CPUs: 1.025 is a bound.
+    extremes = longest_first[[0, -1]].tolist()
+    num_bounds = 2 + int(max(abs(math.log(seconds)) for seconds in extremes) / math.log1p(CLASS_WIDTH))
+    above_one = np.cumprod(np.full(num_bounds, 1 + CLASS_WIDTH))
+    bounds = np.concatenate([1 / above_one[::-1], [1.0], above_one])
+    return running_total(np.diff(np.searchsorted(bounds, longest_first, side="right")) < 0)
 
 
 def possible_compositions(lengths: Durations, target: Seconds) -> Compositions:

@@ -2,6 +2,9 @@
 
 Mehrotra's predictor-corrector method, an interior-point method, solves two systems of linear equations per iteration.
 Some twenty iterations suffice, whatever the number of columns. The systems have one equation per row of the program.
+
+The same program has bitwise the same solution on every machine: all ranks must plan the same batches. Therefore,
+nothing calls BLAS, whose rounding depends on the CPU and on the number of threads.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ class Iterate(NamedTuple):
 
     @property
     def gap(self) -> float:
-        return float(self.amounts @ self.slacks)
+        return float((self.amounts * self.slacks).sum())
 
     def moved(self, change: Iterate, part: float) -> Iterate:
         """Moves amounts and slacks by a part of the longest step that keeps each of them positive."""
@@ -81,12 +84,12 @@ def solve(columns: SparseColumns, costs: Vector, demands: Vector) -> tuple[Vecto
     now = Iterate(amounts, np.zeros(len(demands)), costs.copy())
     for _ in range(MAX_ITERATIONS):
         missing = demands - columns.times(now.amounts)
-        if now.gap <= PRECISION * (costs @ now.amounts) and np.abs(missing).sum() <= PRECISION * np.abs(demands).sum():
+        if now.gap <= PRECISION * (costs * now.amounts).sum() and np.abs(missing).sum() <= PRECISION * np.abs(demands).sum():
             break
-        inverse = np.linalg.inv(columns.squared(now.amounts / now.slacks))
+        inverse = inverse_of(columns.squared(now.amounts / now.slacks))
         predicted = _change(columns, costs, missing, inverse, now, -now.amounts * now.slacks)
         remaining = now.moved(predicted, 1.0).gap / now.gap
-        centered = remaining**3 * now.gap / len(costs) - now.amounts * now.slacks
+        centered = remaining * remaining * remaining * now.gap / len(costs) - now.amounts * now.slacks
         corrected = _change(columns, costs, missing, inverse, now, centered - predicted.amounts * predicted.slacks)
         now = now.moved(corrected, SHORT_OF_BOUNDARY)
     return now.amounts, now.prices
@@ -97,9 +100,23 @@ def _change(
 ) -> Iterate:
     """The change that meets the demands and the costs, and changes amounts * slacks by `products`, to first order."""
     excess = costs - columns.transposed_times(now.prices) - now.slacks
-    prices = inverse @ (missing + columns.times((now.amounts * excess - products) / now.slacks))
+    prices = (inverse * (missing + columns.times((now.amounts * excess - products) / now.slacks))).sum(axis=1)
     slacks = excess - columns.transposed_times(prices)
     return Iterate((products - now.amounts * slacks) / now.slacks, prices, slacks)
+
+
+def inverse_of(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The inverse of a symmetric, positive definite matrix, by Gauss-Jordan elimination."""
+    inverse = matrix.copy()
+    for place in range(len(inverse)):
+        column = inverse[:, place].copy()
+        pivot = column[place]
+        row = inverse[place] / pivot
+        inverse -= column[:, None] * row
+        inverse[:, place] = -column / pivot
+        inverse[place] = row
+        inverse[place, place] = 1 / pivot
+    return inverse
 
 
 def longest_step(values: Vector, change: Vector) -> float:
