@@ -108,6 +108,35 @@ def test_resuming_with_a_limit_is_exact(make):
         other.load_state_dict(first.state_dict())
 
 
+def train_ranks(make, num_epochs, world_size):
+    """The batches of all ranks, step by step."""
+    ranks = [make(rank=rank, world_size=world_size) for rank in range(world_size)]
+    batches = []
+    for epoch in range(num_epochs):
+        for rank in ranks:
+            rank.set_epoch(epoch)
+        batches += [batch for step in zip(*ranks, strict=True) for batch in step]
+    return batches
+
+
+@every_sampler
+def test_ranks_whose_last_step_passes_the_end_of_an_epoch_skip_no_batch(make):
+    assert make().num_batches % 7
+    occurrences = Counter(index for batch in train_ranks(make, num_epochs=6, world_size=7) for index in set(batch))
+    for group in range(3):  # the last is too small for a batch
+        counts = [occurrences[index] for index in np.flatnonzero(corpus().groups == group)]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_the_limit_that_a_message_recommends_suffices():
+    per_pass = np.array([1.9, 7.0, 1 / 3])
+    for total in range(20, 60):
+        with pytest.raises(ValueError, match="Raise it to") as error:
+            PassLimit(1, total).most_batches(per_pass)
+        recommended = float(str(error.value).split("Raise it to ")[1].split(", or")[0])
+        assert PassLimit(recommended, total).most_batches(per_pass).sum() >= total
+
+
 def test_training_may_exceed_its_announced_length():
     assert len(train(planned(limit=PassLimit(1.5, 200)), 300)) == 300
 

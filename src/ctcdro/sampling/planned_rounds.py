@@ -6,6 +6,7 @@ from what each group has already received. The state includes the rounds that ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -46,10 +47,10 @@ class Round:
     def stop(self) -> int:
         return self.start + len(self.groups)
 
-    @property
-    def next_taken(self) -> list[int]:
-        """(G,) batches per group after this round."""
-        return (np.array(self.taken) + np.bincount(self.groups, minlength=len(self.taken))).tolist()
+    def taken_until(self, stop: int) -> list[int]:
+        """(G,) batches per group before batch number `stop` of the epoch, which is in this round or the next one."""
+        own = self.groups[: stop - self.start]
+        return (np.array(self.taken) + np.bincount(own, minlength=len(self.taken))).tolist()
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,14 @@ class PassLimit:
         if most.sum() < self.total_batches:
             raise ValueError(
                 f"`max_passes`: {self.max_passes:g} passes over all groups are {most.sum():,} batches, fewer than the "
-                f"{self.total_batches:,} of training. Raise it to at least "
-                f"{self.total_batches / np.sum(batches_per_pass):.3g}, or train for fewer batches."
+                f"{self.total_batches:,} of training. Raise it to {self._sufficient(batches_per_pass):g}, or train for "
+                "fewer batches."
             )
         return most
+
+    def _sufficient(self, batches_per_pass: Durations) -> float:
+        """A limit that suffices although batches are whole: each group may lose up to one."""
+        return math.ceil(100 * (self.total_batches + len(batches_per_pass)) / np.sum(batches_per_pass)) / 100
 
     def limit(self, shares: Durations, most: Indices, taken: Indices) -> Durations:
         """Shares at which no group uses up its batches before training ends; what a group loses goes to the others."""
@@ -114,14 +119,16 @@ class PlannedInRounds(PlannedBatchSampler):
         self._rounds: list[Round] = []
         self._before = [0] * self.num_groups  # batches per group in earlier epochs
         self._planned: tuple[int, PackedBatches] | None = None  # start and batches of the latest round
+        self._end_of_step = 0  # the batches before it are requested, by all ranks
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration, which continues after the batches of the current one."""
         if epoch != self.epoch:
-            last = self._rounds[-1] if self._rounds else None
+            stop = self._end_of_step
+            latest = next((turn for turn in reversed(self._rounds) if turn.start <= stop), None)
             self.start_at(epoch)
-            if last is not None:
-                self._before = last.next_taken
+            if latest is not None:
+                self._before = latest.taken_until(stop)
 
     def start_at(self, epoch: int) -> None:
         """Sets the epoch without a history, for loops that do not save the state of the sampler."""
@@ -137,6 +144,7 @@ class PlannedInRounds(PlannedBatchSampler):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self._forget_rounds()
+        self._end_of_step = state["position"]
         self._before = list(state["before"])
         self._rounds = [_read_round(record, self.num_groups) for record in state["rounds"]]
 
@@ -158,7 +166,8 @@ class PlannedInRounds(PlannedBatchSampler):
             return []  # finished before the loaded state was saved; for loops that skip finished batches themselves
         # All ranks plan a round in the same step, when the first of them needs it: weights change between steps.
         rank, world_size = self.rank_and_world_size
-        while not self._rounds or self._rounds[-1].stop < number - rank + world_size:
+        self._end_of_step = number - rank + world_size
+        while not self._rounds or self._rounds[-1].stop < self._end_of_step:
             self._rounds.append(self._next_round(self.epoch, self._rounds, self._before))
         turn = next(turn for turn in self._rounds if number < turn.stop)
         if self._planned is None or self._planned[0] != turn.start:
@@ -169,7 +178,7 @@ class PlannedInRounds(PlannedBatchSampler):
         last = rounds[-1] if rounds else Round(0, groups=[], taken=before, credit=self._first_credit(epoch))
         rest = self.num_batches - last.stop  # past the end, so that all ranks get the same number
         num_batches = min(self.num_groups, rest) if rest > 0 else self.num_groups
-        taken = last.next_taken
+        taken = last.taken_until(last.stop)
         groups, credit = take_turns(num_batches, self._shares(np.array(taken)), np.array(last.credit))
         return Round(last.stop, groups, taken, credit.tolist())
 
@@ -195,7 +204,7 @@ class PlannedInRounds(PlannedBatchSampler):
         return PackedBatches.join(streams).take(np.argsort(np.argsort(turn.groups, kind="stable")))
 
     def _forget_rounds(self) -> None:
-        self._rounds, self._planned = [], None
+        self._rounds, self._planned, self._end_of_step = [], None, 0
 
 
 def take_turns(num_batches: int, shares: Durations, credit: Durations) -> tuple[list[int], Durations]:
