@@ -51,6 +51,18 @@ def test_every_truncation_before_the_end_of_the_archive_is_rejected():
             list(tar_members(io.BytesIO(content[:num_bytes]), "a.tar"))
 
 
+@pytest.mark.parametrize("size", ["²", "1" * 5000, "-1", "12 kB"])
+def test_an_invalid_size_in_pax_attributes_is_rejected(size):
+    value = f" size={size}\n".encode()
+    length = next(length for length in range(len(value), len(value) + 9) if len(str(length)) + len(value) == length)
+    record = str(length).encode() + value
+    header = tarfile.TarInfo("attributes")
+    header.type, header.size = tarfile.XHDTYPE, len(record)
+    content = header.tobuf() + record + bytes(-len(record) % 512) + archive()
+    with pytest.raises(ValueError, match=r"a\.tar: damaged tar file: invalid pax attributes\. Copy or write it again"):
+        list(tar_members(io.BytesIO(content), "a.tar"))
+
+
 def test_a_compressed_archive_and_another_file_are_rejected():
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as tar:

@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 BLOCK = 512
 MAX_HEADER_BYTES = 2**20  # of a long name or of pax attributes
+MAX_DIGITS = 20  # of a size
 
 REGULAR = (b"0", b"\0", b"7")
 LONG_NAME, LONG_LINK, PAX, PAX_GLOBAL = b"L", b"K", b"x", b"g"
@@ -109,10 +110,20 @@ def _extended(kind: bytes, content: bytes, path: str) -> dict[str, str]:
     found = {}
     while content:
         length, _, _ = content.partition(b" ")
-        if not length.isdigit() or not 0 < int(length) <= len(content):
-            raise ValueError(f"{path}: damaged tar file: invalid pax attributes.")
+        if not _is_number(length) or not 0 < int(length) <= len(content):
+            raise _invalid_attributes(path)
         record, content = content[len(length) + 1 : int(length) - 1], content[int(length) :]
         name, _, value = record.decode(errors="surrogateescape").partition("=")
-        if name == "path" or (name == "size" and value.isdigit()):
+        if name == "size" and not _is_number(value):
+            raise _invalid_attributes(path)
+        if name in ("path", "size"):
             found[name] = value
     return found
+
+
+def _invalid_attributes(path: str) -> ValueError:
+    return ValueError(f"{path}: damaged tar file: invalid pax attributes. Copy or write it again.")
+
+
+def _is_number(digits: str | bytes) -> bool:
+    return digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS
