@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import quote
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def open_index(dataset: Path, by: Sequence[str] = ("lang",), track: Track = untr
         by: fields that define the groups.
     """
     shards = find_shards(dataset)
-    index = dataset / INDEX / "-".join(by)
+    index = dataset / INDEX / quote(",".join(by), safe=",")  # fields may contain hyphens and slashes
     states = [_state(shard) for shard in shards]
     found = _open_current(index, states)
     if found is None:
