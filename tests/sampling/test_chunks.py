@@ -99,3 +99,13 @@ def test_other_data_and_chunks_of_another_size_are_rejected():
     for other in (ChunkedBatchSampler(corpus(), chunk_size=400), ChunkedBatchSampler(corpus(5000), chunk_size=500)):
         with pytest.raises(ValueError, match="Cannot resume from this sampler state"):
             other.load_state_dict(sampler.state_dict())
+
+
+def test_invalid_options_are_rejected():
+    for options, message in [
+        ({"batch_duration": 0}, "`batch_duration` must be a positive number"),
+        ({"exponent": 2}, r"`exponent` must be from 0 .* to 1 .*; got 2"),
+        ({"chunk_size": 0}, "`chunk_size` must be a positive integer; got 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ChunkedBatchSampler(corpus(), **options)

@@ -6,6 +6,7 @@ import re
 import shutil
 import tarfile
 
+import fsspec
 import numpy as np
 import pytest
 import torch
@@ -19,6 +20,7 @@ from ctcdro.speech.manifest import Manifest
 from ctcdro.speech.shards import build
 from ctcdro.speech.shards.build import open_index
 from ctcdro.speech.shards.dataset import ShardDataset
+from ctcdro.speech.shards.remote import read_range
 
 WRITERS = {"Shar": write_shar, "webdataset": write_webdataset}
 
@@ -175,6 +177,35 @@ def test_audio_is_read_by_url(shar, num_workers):
     (shar.parent / "train.json").write_text(json.dumps({**fields, "recording": ["nowhere://bucket/a.tar"] * 5}))
     with pytest.raises(ValueError, match=r"nowhere://bucket/a\.tar: cannot be opened"):
         open_index(shar.parent)
+
+
+class Faulty(fsspec.AbstractFileSystem):
+    """An object store that ignores ranges, or is overloaded."""
+
+    protocol = "faulty"
+
+    def cat_file(self, path, start=None, end=None, **options):
+        if "overloaded" in path:
+            raise RuntimeError("503 Slow Down")
+        return bytes(100)
+
+
+def test_faults_of_an_object_store_say_what_is_wrong():
+    fsspec.register_implementation("faulty", Faulty)
+    with pytest.raises(OSError, match="20 bytes were requested, but 100 received: the server ignores ranges"):
+        read_range("faulty://a.tar", 10, 20)
+    with pytest.raises(OSError, match="RuntimeError: 503 Slow Down"):
+        read_range("faulty://overloaded.tar", 10, 20)
+
+
+def test_fields_with_hyphens_have_their_own_index(shar):
+    def set_fields(cut):
+        return {**cut, "custom": {"corpus": "radio", "lang-corpus": "x"}}
+
+    for path in shar.glob("cuts.*"):
+        change_cuts(path, set_fields)
+    assert len(open_index(shar.parent, ["lang", "corpus"]).group_names) == 2
+    assert open_index(shar.parent, ["lang-corpus"]).group_names == ["x"]
 
 
 def remove_audio(shar):

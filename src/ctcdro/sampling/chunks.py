@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..runtime.arguments import is_number, is_whole_number
+from ..runtime.arguments import is_whole_number
 from .batch_arrays import Durations, Indices, PackedBatches, Seconds, running_total
 from .packing import Packer
 from .planned_rounds import PassLimit, PlannedInRounds, Weighted
-from .samplers import MAX_REPEATS, batches_of_epoch, num_copies
+from .samplers import MAX_REPEATS, batches_of_epoch, check_matching_options, num_copies
 
 
 class GroupedDurations(Protocol):
@@ -92,12 +92,9 @@ class ChunkedBatchSampler(PlannedInRounds):
         limit: PassLimit | None = None,
         chunk_size: int = 10_000,
     ) -> None:
-        if not (is_number(batch_duration) and 0 < batch_duration < np.inf):
-            raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
         if not is_whole_number(chunk_size) or chunk_size < 1:
             raise ValueError(f"`chunk_size` must be a positive integer; got {chunk_size!r}.")
-        options: dict[str, float] = {"batch_duration": float(batch_duration), "exponent": float(exponent), "seed": seed}
-        options |= {"chunk_size": int(chunk_size)}
+        options = check_matching_options(batch_duration, exponent) | {"seed": seed, "chunk_size": int(chunk_size)}
         if limit is not None:
             options |= {"max_passes": limit.max_passes, "total_batches": limit.total_batches}
         super().__init__((), options, rank, world_size)

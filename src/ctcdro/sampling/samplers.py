@@ -80,13 +80,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
                 f"`group_names` must have one name for each of {num_groups:,} groups; got {len(group_names):,}."
             )
         self.group_names = None if group_names is None else list(group_names)
-        if not (is_number(batch_duration) and 0 < batch_duration < np.inf):
-            raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
-        if not (is_number(exponent) and 0 <= exponent <= 1):
-            raise ValueError(
-                f"`exponent` must be from 0 (equal shares) to 1 (shares in proportion to audio); got {exponent!r}."
-            )
-        options = {"batch_duration": float(batch_duration), "exponent": float(exponent), "seed": seed}
+        options = check_matching_options(batch_duration, exponent) | {"seed": seed}
         super().__init__((self.durations, self.groups), options, rank, world_size)
         self.batch_duration = float(batch_duration)
         self._set_up_groups(exponent)
@@ -263,6 +257,17 @@ def num_copies(audio: Seconds, batch_duration: Seconds) -> int:
     num_batches = np.arange(fewest, fewest + MAX_COPIES) * audio / batch_duration
     errors = np.abs(num_batches / np.maximum(1, np.rint(num_batches)) - 1)
     return fewest + int(np.argmax(errors <= max(TOLERANCE, errors.min())))
+
+
+def check_matching_options(batch_duration: Seconds, exponent: float) -> dict[str, float]:
+    """The options of a length-matched sampler, for its state."""
+    if not (is_number(batch_duration) and 0 < batch_duration < np.inf):
+        raise ValueError(f"`batch_duration` must be a positive number of seconds; got {batch_duration!r}.")
+    if not (is_number(exponent) and 0 <= exponent <= 1):
+        raise ValueError(
+            f"`exponent` must be from 0 (equal shares) to 1 (shares in proportion to audio); got {exponent!r}."
+        )
+    return {"batch_duration": float(batch_duration), "exponent": float(exponent)}
 
 
 def _check_durations(durations: Numbers) -> Durations:

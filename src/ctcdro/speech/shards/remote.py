@@ -29,7 +29,14 @@ def read_range(location: str, start: int, size: int) -> bytes:
     """Reads part of a file; the result is shorter if the file ends. One request if it is remote."""
     if is_url(location):
         filesystem, path = _filesystem(location)
-        content: bytes = filesystem.cat_file(path, start=start, end=start + size)
+        try:
+            content: bytes = filesystem.cat_file(path, start=start, end=start + size)
+        except OSError:
+            raise
+        except Exception as error:  # of the library of the store, such as for a server that is overloaded
+            raise OSError(f"{type(error).__name__}: {error}") from error
+        if len(content) > size:
+            raise OSError(f"{size:,} bytes were requested, but {len(content):,} received: the server ignores ranges")
         return content
     descriptor = os.open(location, os.O_RDONLY)
     try:
