@@ -55,7 +55,7 @@ def test_the_walk_finds_all_commands():
     assert {path[1] for path in LEAVES if path[0] == "prepare"} == readers
     assert {path[1] for path in LEAVES if path[0] == "config"} == {"init", "show", "check"}
     assert {path[1] for path in LEAVES if path[0] == "recipes"} == {"list", "copy"}
-    assert len(LEAVES) == 26
+    assert len(LEAVES) == 27
 
 
 def test_options_and_arguments_have_a_help_text_that_stands_alone():
