@@ -84,7 +84,10 @@ def solve(columns: SparseColumns, costs: Vector, demands: Vector) -> tuple[Vecto
     now = Iterate(amounts, np.zeros(len(demands)), costs.copy())
     for _ in range(MAX_ITERATIONS):
         missing = demands - columns.times(now.amounts)
-        if now.gap <= PRECISION * (costs * now.amounts).sum() and np.abs(missing).sum() <= PRECISION * np.abs(demands).sum():
+        if (
+            now.gap <= PRECISION * (costs * now.amounts).sum()
+            and np.abs(missing).sum() <= PRECISION * np.abs(demands).sum()
+        ):
             break
         inverse = inverse_of(columns.squared(now.amounts / now.slacks))
         predicted = _change(columns, costs, missing, inverse, now, -now.amounts * now.slacks)
