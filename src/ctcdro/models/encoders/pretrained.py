@@ -18,8 +18,8 @@ import torch
 from ...runtime.extras import extra
 from ...speech.sentencepiece import SPACE_PIECE
 from ...speech.vocabulary import BLANK, UNKNOWN, WORD_SPACE
-from ..settings import MEL_SMALL
 from .base import PretrainedEncoder
+from .mel_small import MEL_SMALL
 from .spectrogram import ParakeetEncoder, W2vBertEncoder, WhisperEncoder
 from .waveform import WaveformEncoder
 
