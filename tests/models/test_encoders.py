@@ -91,3 +91,9 @@ def test_layers_of_parakeet_are_those_of_the_utterance_alone(name, folders, audi
 def test_loading_says_nothing(folders, capsys):
     from_pretrained(folders["wav2vec2"])
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_misspelled_name_is_not_looked_up_on_the_hub(monkeypatch):
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("looked up"))
+    with pytest.raises(ValueError, match=r"no encoder 'mel-smal'\. Did you mean mel-small\?"):
+        from_pretrained("mel-smal")

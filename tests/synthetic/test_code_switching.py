@@ -124,6 +124,8 @@ def test_mixtures_of_unknown_or_equal_languages_are_rejected(tmp_path):
     for name in ("cmn+fra", "eng+eng", "+eng", "cmn+eng+cmn"):
         with case(name), pytest.raises(ValueError, match=r"two or more languages of the corpus.*Languages: cmn, eng\."):
             make_corpus(tmp_path, {**ALONE, name: SMALL})
+    with pytest.raises(ValueError, match=r"Not in the corpus: 'fra'\."):
+        make_corpus(tmp_path, {**ALONE, "cmn+fra": SMALL})
 
 
 def test_the_script_has_the_requested_minutes(corpus):

@@ -141,7 +141,7 @@ def truncate_indexed(dataset):
     ("damage", "message"),
     [
         (truncate, r"recording.000001.tar: truncated tar file"),
-        (remove, r"recording.000001.tar: no such file. This shard is missing"),
+        (remove, "This shard is missing. Copy it, or remove the shard's other file, cuts.000001.jsonl.gz."),
         (truncate_indexed, r"recording.000001.tar: truncated tar file"),
     ],
 )

@@ -18,14 +18,13 @@ from torch import Tensor
 
 from ..decoding.decode import group_by_length
 from ..models.encoders.base import PretrainedEncoder
-from ..models.encoders.mel_small import MelSmall
+from ..models.encoders.mel_small import MEL_SMALL, MelSmall
 from ..models.encoders.pretrained import from_pretrained
 from ..models.feature_cache import audio_reader
 from ..models.log_mel import WINDOW, SmallLogMel, num_windows
 from ..models.masks import centered
 from ..models.recognizer import Recognizer, load
 from ..models.saving import is_model_folder
-from ..models.settings import MEL_SMALL
 from ..runs.folder import RunFolder, find_model
 from ..runtime.progress import Track, untracked
 from ..speech.batch import Batch

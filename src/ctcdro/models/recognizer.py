@@ -32,7 +32,7 @@ from ..storage.tensors import load_tensors
 from .encoders.attention import mask_without_waiting
 from .encoders.base import PretrainedEncoder
 from .encoders.lora import Lora, add_lora
-from .encoders.mel_small import MelSmall
+from .encoders.mel_small import MEL_SMALL, MelSmall
 from .encoders.pretrained import from_options, from_pretrained
 from .heads import Head, LinearHead, make_head
 from .saving import (
@@ -45,7 +45,7 @@ from .saving import (
     read_model_config,
     write_model_folder,
 )
-from .settings import MEL_SMALL, RecognizerSettings, recognizer_settings
+from .settings import RecognizerSettings, recognizer_settings
 
 
 class RecognizerOutput(NamedTuple):

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from .encoders.lora import Lora
+from .encoders.mel_small import MEL_SMALL
 from .heads import Head
-
-MEL_SMALL = "mel-small"
 
 
 @dataclass(frozen=True)

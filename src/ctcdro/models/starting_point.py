@@ -26,12 +26,12 @@ from ..speech.utterance import Utterance
 from ..speech.vocabulary import SPECIAL_TOKENS, Vocabulary
 from .encoders.base import PretrainedEncoder
 from .encoders.lora import merged_weights
-from .encoders.mel_small import MelSmall
+from .encoders.mel_small import MEL_SMALL, MelSmall
 from .encoders.pretrained import CtcModel, from_options, load_ctc_model
 from .heads import Head
 from .recognizer import Recognizer, load, seeded
 from .saving import is_model_folder
-from .settings import MEL_SMALL, recognizer_settings
+from .settings import recognizer_settings
 
 OUTPUT = "output"
 """Name of the output layer of every head."""

@@ -73,7 +73,11 @@ class RunFolder:
 def find_model(path: PathLike) -> Path:
     """The model of a run; or the folder itself, if it is not a run."""
     folder = RunFolder(path)
-    return folder.require_model() if folder.config.exists() or folder.is_finished else Path(path)
+    if folder.config.exists() or folder.is_finished:
+        return folder.require_model()
+    if folder.path.is_dir() and not (folder.path / "config.json").exists():
+        raise ValueError(f"{path} is neither a run nor a model: no config.yaml or config.json in it. Specify a run.")
+    return folder.path
 
 
 class ResultName(NamedTuple):

@@ -50,5 +50,10 @@ def check_mixtures(names: Iterable[str], languages: Iterable[str]) -> None:
         if len(set(parts)) < max(2, len(parts)) or not set(parts) <= set(known):
             raise ValueError(
                 "Code-switching must name two or more languages of the corpus, separated by plus signs, such as "
-                f"cmn+eng; got {name!r}. Languages: {', '.join(known)}."
+                f"cmn+eng; got {name!r}.{_unknown(parts, known)} Languages: {', '.join(known)}."
             )
+
+
+def _unknown(parts: Iterable[str], known: Iterable[str]) -> str:
+    missing = [part for part in parts if part not in set(known)]
+    return f" Not in the corpus: {', '.join(map(repr, missing))}." if missing else ""

@@ -17,6 +17,9 @@ from ..log_mel import HOP, WINDOW, SmallLogMel, num_windows
 from ..masks import Number
 from ..spec_augment import SpecAugment
 
+MEL_SMALL = "mel-small"
+"""The name of `model.encoder`."""
+
 
 class MelSmall(nn.Module):
     """The encoder. It has a single hidden layer.

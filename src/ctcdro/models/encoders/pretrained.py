@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +19,7 @@ from ...runtime.extras import extra
 from ...speech.sentencepiece import SPACE_PIECE
 from ...speech.vocabulary import BLANK, UNKNOWN, WORD_SPACE
 from .base import PretrainedEncoder
+from .mel_small import MEL_SMALL
 from .spectrogram import ParakeetEncoder, W2vBertEncoder, WhisperEncoder
 from .waveform import WaveformEncoder
 
@@ -54,6 +57,7 @@ FAMILIES: Mapping[str, Family] = {
 
 def from_pretrained(name: str) -> PretrainedEncoder:
     """Loads the encoder of a checkpoint: a folder, or a name on the Hugging Face Hub."""
+    _reject_misspelled(name)
     transformers = _transformers()
     with _naming(name):
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
@@ -78,6 +82,12 @@ def from_pretrained(name: str) -> PretrainedEncoder:
     if config.model_type == "whisper" and not is_encoder_only:
         network = network.encoder
     return _wrap(network, _expects_normalized_audio(name, config))
+
+
+def _reject_misspelled(name: str) -> None:
+    # Without a network, the Hub would be asked again and again before an error.
+    if "/" not in name and not Path(name).exists() and get_close_matches(name, [MEL_SMALL], cutoff=0.8):
+        raise ValueError(f"There is no encoder {name!r}. Did you mean {MEL_SMALL}?")
 
 
 class CtcModel(NamedTuple):

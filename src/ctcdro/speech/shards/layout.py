@@ -56,11 +56,11 @@ def find_shards(dataset: Path) -> list[Shard]:
             "on), or tar files in the layout of webdataset."
         )
     for shard in shards:
-        for path in (shard.audio, shard.listing):
+        for path, other in ((shard.audio, shard.listing), (shard.listing, shard.audio)):
             if not is_url(path) and not os.path.isfile(path):
                 raise ValueError(
-                    f"{folder}: {os.path.basename(path):.200}: no such file. This shard is missing; copy it, or remove "
-                    "its other file."
+                    f"{folder}: {os.path.basename(path):.200}: no such file. This shard is missing. Copy it, or remove "
+                    f"the shard's other file, {os.path.basename(other):.200}."
                 )
     return shards
 
