@@ -1,7 +1,8 @@
 """Adds joined utterances to training data. .venv/bin/python benchmarks/joined_utterances.py DATASET --out DIR
 
 A copy of the dataset. For each training utterance there is one more: it and another one of the same language in a row.
-Half of the pairs have a pause of 0.1 to 0.8 s between them, noise like the quietest part of the first. From pairs,
+Half of the pairs have a pause of 0.1 to 0.8 s between them, noise like the quietest part of the first. Pairs of more
+than 30 s are omitted. From pairs,
 models for long recordings learn that speech may continue after an utterance.
 """
 
@@ -19,6 +20,7 @@ from ctcdro.speech.audio import SAMPLE_RATE, read_audio
 from ctcdro.speech.noise import quiet_noise
 
 PAUSE_SECONDS = (0.1, 0.8)
+MAX_SECONDS = 30.0  # Whisper accepts no more
 
 
 def write_joined(dataset: Path, out: Path, seed: int = 0) -> None:
@@ -29,7 +31,8 @@ def write_joined(dataset: Path, out: Path, seed: int = 0) -> None:
     for number, first in enumerate(utterances):
         same = [one for one in utterances if one.lang == first.lang]
         pairs.append(join(first, same[rng.integers(len(same))], out / "audio" / f"{number}.flac", rng))
-    Manifest(utterances + pairs).write(out / "train.jsonl")
+    short = [one for one in pairs if one.duration <= MAX_SECONDS]
+    Manifest(utterances + short).write(out / "train.jsonl")
     for split in ("dev", "test"):
         Manifest(list(Manifest.read(dataset / f"{split}.jsonl"))).write(out / f"{split}.jsonl")
 
