@@ -2,8 +2,7 @@
 
 A copy of the dataset. For each training utterance there is one more: it and another one of the same language in a row.
 Half of the pairs have a pause of 0.1 to 0.8 s between them, noise like the quietest part of the first. Pairs of more
-than 30 s are omitted. From pairs,
-models for long recordings learn that speech may continue after an utterance.
+than 30 s are omitted. From pairs, models for long recordings learn that speech may continue after an utterance.
 """
 
 from __future__ import annotations
