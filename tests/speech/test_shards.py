@@ -258,7 +258,7 @@ def changed(change):
 DAMAGES = {
     "missing tar": (
         remove_audio,
-        r"train: recording\.000002\.tar: no such file\. This shard is missing; copy it, or remove",
+        r"train: recording\.000002\.tar: no such file\. This shard is missing. Copy it, or remove",
     ),
     "missing cuts": (remove_cuts, r"recording\.000002\.tar: no cuts\.000002\.jsonl\.gz for this shard"),
     "empty folder": (remove_all, r"train: no shards\. Expected lhotse Shar"),
