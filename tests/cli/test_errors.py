@@ -60,7 +60,7 @@ WRONG = {
     "check data --figure no/a.png": "no/a.png: the folder no does not exist. Create it first.",
     "check data --frame-rate 0": "--frame-rate (`frame_rate` in Python) must be positive and finite; got 0.0.",
     "evaluate nowhere": "nowhere does not exist. Create it with 'ctcdro train'.",
-    "evaluate empty": "empty is neither a run nor a model: no config.yaml or config.json in it. Specify a run.",
+    "evaluate empty": "empty: not the folder of a run: no config.yaml in it. Specify a folder that",
     "evaluate empty --scoring strict": "--scoring: 'strict' is not one of 'plain', 'ml-superb2', 'paper'.",
     "evaluate empty --lm-weight 1": "--lm-weight requires --lm",
     "transcribe empty": "Nothing to transcribe: name files or folders, or a list with --list.",

@@ -48,7 +48,7 @@ def evaluate(
     """
     with extra("train", "`ctcdro evaluate`"):
         from ..decoding.evaluate import evaluate as run_evaluation
-    from ..runs.folder import find_model
+    from ..runs.folder import RunFolder
     from ..scoring.intervals import confidence_intervals
     from ..scoring.scores import count
     from ..scoring.transcripts import read_predictions
@@ -59,7 +59,7 @@ def evaluate(
         split,
         profile=scoring,
         dataset=dataset,
-        beam=make_beam_search(find_model(run), beam_size, lm, lm_weight, blank_penalty),
+        beam=make_beam_search(RunFolder(run).model, beam_size, lm, lm_weight, blank_penalty),
         batch_duration=batch_duration,
         num_workers=workers,
         on_bad_audio=on_error,
