@@ -32,11 +32,14 @@ def rounds_of_all_groups():
 
 @pytest.fixture(scope="module")
 def both_ranks(tmp_path_factory):
-    """Runs the functions of `IN_PROCESSES` in two processes with gloo. Returns their results per rank, by name."""
-    folder = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.spawn(_join, args=(str(folder), IN_PROCESSES), nprocs=2)
+    return run_in_two_processes(tmp_path_factory.mktemp("ranks"), IN_PROCESSES)
+
+
+def run_in_two_processes(folder, functions):
+    """Runs functions in two processes with gloo. Returns their results per rank, by name."""
+    torch.multiprocessing.spawn(_join, args=(str(folder), functions), nprocs=2)
     ranks = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
-    return {function.__name__: [rank[function.__name__] for rank in ranks] for function in IN_PROCESSES}
+    return {function.__name__: [rank[function.__name__] for rank in ranks] for function in functions}
 
 
 def _join(rank, folder, functions):
@@ -66,17 +69,17 @@ def weigh_rounds(rank, world_size, as_groups=lambda groups: groups):
     return {name: torch.stack(weights) for name, weights in results.items()}
 
 
-def compare_rows(rank, world_size):
-    """Whether rows with a single 1 equal group numbers, where each rank has its own batches."""
-    for make in EVERY.values():
-        assert_rows_equal_numbers(make, 40, seed=rank)
-    return {}
+def compare_rows(rank, world_size, num_batches=40):
+    """Asserts that rows with a single 1 equal group numbers, where ranks have other batches. Returns the objectives."""
+    compared = []
+    for name, make in EVERY.items():
+        assert_rows_equal_numbers(make, num_batches, seed=rank)
+        compared.append(name)
+    return compared
 
 
 def compare_many_rows(rank, world_size):
-    for make in EVERY.values():
-        assert_rows_equal_numbers(make, 10_000, seed=rank)
-    return {}
+    return compare_rows(rank, world_size, 10_000)
 
 
 def weigh_rows(rank, world_size):
@@ -126,14 +129,14 @@ def test_rows_of_shares_give_equal_weights_on_both_ranks_and_those_of_group_numb
     assert not torch.equal(ranks[0]["two"]["ctc_dro"], ranks[0]["one"]["ctc_dro"])
 
 
-@pytest.mark.usefixtures("both_ranks")
-def test_rows_with_a_single_one_equal_group_numbers_bit_for_bit_on_both_ranks():
-    """`compare_rows` has asserted it in the processes."""
+def test_rows_with_a_single_one_equal_group_numbers_bit_for_bit_on_both_ranks(both_ranks):
+    assert both_ranks["compare_rows"] == [list(EVERY), list(EVERY)]
 
 
 @pytest.mark.slow
 def test_rows_with_a_single_one_equal_group_numbers_in_ten_thousand_batches_per_rank(tmp_path):
-    torch.multiprocessing.spawn(_join, args=(str(tmp_path), (compare_many_rows,)), nprocs=2)
+    ranks = run_in_two_processes(tmp_path, (compare_many_rows,))
+    assert ranks["compare_many_rows"] == [list(EVERY), list(EVERY)]
 
 
 def odd_batches(rank, world_size):
