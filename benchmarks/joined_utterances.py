@@ -1,8 +1,9 @@
 """Adds joined utterances to training data. .venv/bin/python benchmarks/joined_utterances.py DATASET --out DIR
 
-A copy of the dataset. For each training utterance there is one more: it and another one of the same language in a row.
-Half of the pairs have a pause of 0.1 to 0.8 s between them, noise like the quietest part of the first. Pairs of more
-than 30 s are omitted. From pairs, models for long recordings learn that speech may continue after an utterance.
+A copy of the dataset. For each training utterance there is one more: it and another one in a row, of the same language
+or, for a share of the pairs (`--any-language`), of any language. A pair has the language of its first utterance. Half of
+the pairs have a pause of 0.1 to 0.8 s, noise like the quietest part of the first. Pairs of more than 30 s are omitted.
+From pairs, models for long recordings learn that speech may continue after an utterance.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ PAUSE_SECONDS = (0.1, 0.8)
 MAX_SECONDS = 30.0  # Whisper accepts no more
 
 
-def write_joined(dataset: Path, out: Path, seed: int = 0) -> None:
+def write_joined(dataset: Path, out: Path, any_language: float, seed: int = 0) -> None:
     (out / "audio").mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     utterances = list(Manifest.read(dataset / "train.jsonl"))
     pairs = []
     for number, first in enumerate(utterances):
-        same = [one for one in utterances if one.lang == first.lang]
-        pairs.append(join(first, same[rng.integers(len(same))], out / "audio" / f"{number}.flac", rng))
+        is_any = any_language > 0 and rng.random() < any_language
+        candidates = utterances if is_any else [one for one in utterances if one.lang == first.lang]
+        pairs.append(join(first, candidates[rng.integers(len(candidates))], out / "audio" / f"{number}.flac", rng))
     short = [one for one in pairs if one.duration <= MAX_SECONDS]
     Manifest(utterances + short).write(out / "train.jsonl")
     for split in ("dev", "test"):
@@ -50,5 +52,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--any-language", type=float, default=0.0, metavar="SHARE", help="pairs of any two languages")
     options = parser.parse_args()
-    write_joined(options.dataset, options.out)
+    write_joined(options.dataset, options.out, options.any_language)
