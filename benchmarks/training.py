@@ -9,10 +9,10 @@
 - itself with unweighted summed losses (`erm`), for the share of the robust objective in a step, which is also measured
   directly: forward and backward pass of the objective divided by the time of a step.
 
-Utterances have the lengths of the paper's set 1 (an eighth of that for batches of 6 s), in WAV files in the system's
-cache. Each contender is a separate process with one thread and one data-loading worker (the bare step has none). They
-take turns of a few steps each. Ratios compare seconds of training audio per second (ours over the other): medians of
-all rounds, with a 95% bootstrap interval. Memory is the peak of the process, without its worker.
+Utterances have the lengths of the paper's set 1 (an eighth of that for batches of 6 s), all different, in WAV files in
+the system's cache. Each contender is a separate process with one thread and one data-loading worker (the bare step has
+none). They take turns of a few steps each. Ratios compare seconds of training audio per second (ours over the other):
+medians of all rounds, with a 95% bootstrap interval. Memory is the peak of the process, without its worker.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from ctcdro.speech.dataset import SpeechDataset
 from ctcdro.speech.loader import load_batches
 from ctcdro.speech.vocabulary import Vocabulary
 
-NUM_FILES = 180
-NUM_LISTED = 40  # repetitions of each file in the manifest, so that no epoch ends while the clock runs
+NUM_UTTERANCES = 7200  # so that no epoch ends while the clock runs
+FILE_SECONDS = 60.0  # of the file in which all utterances of a language lie
 LABELS_A_SECOND = 8
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -117,15 +117,17 @@ def write_dataset(folder: Path, scale: float) -> None:
     """Writes noise with the lengths of the paper's set 1, times `scale`, and train.jsonl and dev.jsonl."""
     folder.mkdir()
     rng = np.random.default_rng(0)
-    durations, groups = like_set_1(NUM_FILES)
+    for language in SET_1:
+        soundfile.write(
+            folder / f"{language}.wav", 0.1 * rng.standard_normal(int(FILE_SECONDS * SAMPLE_RATE)), SAMPLE_RATE
+        )
+    durations, groups = like_set_1(NUM_UTTERANCES)
     utterances = []
-    for number, (duration, group) in enumerate(zip(np.maximum(0.2, scale * durations), groups, strict=True)):
-        num_samples = int(duration * SAMPLE_RATE)
-        path = folder / f"{number}.wav"
-        soundfile.write(path, 0.1 * rng.standard_normal(num_samples), SAMPLE_RATE)
+    for duration, group in zip(np.maximum(0.2, scale * durations).round(3).tolist(), groups, strict=True):
+        language, offset = list(SET_1)[group], round(rng.uniform(0, FILE_SECONDS - duration), 3)
         text = "".join(rng.choice(list(LETTERS), int(duration * LABELS_A_SECOND)))
-        utterances.append(Utterance(str(path), num_samples / SAMPLE_RATE, text, list(SET_1)[group]))
-    Manifest(utterances * NUM_LISTED).write(folder / "train.jsonl")
+        utterances.append(Utterance(str(folder / f"{language}.wav"), duration, text, language, offset=offset))
+    Manifest(utterances).write(folder / "train.jsonl")
     Manifest(utterances[: len(SET_1)]).write(folder / "dev.jsonl")
 
 
