@@ -1,7 +1,8 @@
 """kill -9 again and again, on what the paper trains: every restart ends with the bytes of a run that was never killed.
 
 Half of the kills come at random moments of the whole run, the other half while something is being written, or within a
-step, a validation or the filling of the feature cache.
+step, a validation or the filling of the feature cache. Of two processes, sometimes only one is killed, and the other
+must end by itself.
 """
 
 import itertools
@@ -17,6 +18,7 @@ from tones import write_dataset
 
 NUM_KILLS = 20
 SECONDS_TO_SEE = 120
+SECONDS_TO_STOP = 60
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,9 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, enc
             next(sights)(run)
             time.sleep(moments.uniform(0, 0.01))
         was_running = run.is_running
+        if case.num_processes > 1 and moments.random() < 0.5:
+            run.kill_rank(moments.randrange(case.num_processes))
+            assert None not in run.wait_for_each(SECONDS_TO_STOP), "a process waits for one that was killed"
         codes = run.kill()
         if was_running:
             killed_at.append((out / "log.jsonl").read_text().count("\n") if (out / "log.jsonl").exists() else 0)

@@ -139,15 +139,20 @@ class Launch:
 
     def kill(self) -> list[int | None]:
         """Kills all processes and the workers that they have started, at once."""
-        for process in self._processes:
-            if process.is_alive():
-                try:
-                    os.killpg(process.pid, signal.SIGKILL)
-                except ProcessLookupError:  # it has no group yet
-                    process.kill()
+        for rank in range(len(self._processes)):
+            self.kill_rank(rank)
         for process in self._processes:
             process.join()
         return [process.exitcode for process in self._processes]
+
+    def kill_rank(self, rank: int) -> None:
+        """Kills one process and the workers that it has started."""
+        process = self._processes[rank]
+        if process.is_alive():
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:  # it has no group yet
+                process.kill()
 
 
 def _train(config, out, report, rank, num_processes, port, killed_at):

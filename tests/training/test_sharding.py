@@ -27,6 +27,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # Nothing is random, and there are no group weights, which one process updates more often than two.
 SAME_ON_ONE = ("objective={name: erm}", "model.head=linear", "training.sharding=full")
 SAME_ON_ONE += ("training.num_batches=12", "training.average_last_fraction=0.5")
+# LoRA has both frozen and trained parts.
+MODELS = [name if name == "LoRA" else pytest.param(name, marks=pytest.mark.slow) for name in exact_runs.MODELS]
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +68,7 @@ def assert_same_steps(one, other):
             assert there[key] == pytest.approx(here[key], rel=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", exact_runs.MODELS)
+@pytest.mark.parametrize("model", MODELS)
 def test_parts_of_a_model_take_the_same_steps_as_copies(model, dataset, tmp_path):
     encoder = tiny_encoders.write_with_dropout(tmp_path / "encoder")
     for sharding in ("none", "full"):

@@ -65,6 +65,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
     train_dataset = train_data.dataset(config, recognizer, cache, vocabulary, augment)
     paths = [config.dataset / "dev.jsonl", *([guard.log] if guard else [])]
     host_weights = HostWeights(objective)
+    input_digests = _input_digests(config, train_data, paths, recognizer)  # while the model is whole
     wrapped_model, optimizer = _wrap(config, recognizer, accelerator)
     if accelerator.is_main_process and not has_checkpoints(folder.checkpoints):
         vocabulary.save(folder.vocabulary)
@@ -83,7 +84,7 @@ def set_up_run(config: Config, folder: RunFolder, track: Track = untracked, devi
         vocabulary=vocabulary,
         groups=groups,
         durations_of=train_data.durations_of,
-        input_digests=_input_digests(config, train_data, paths, recognizer),
+        input_digests=input_digests,
         recognizer=recognizer,
         wrapped_model=wrapped_model,
         host_weights=host_weights,
