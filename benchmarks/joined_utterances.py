@@ -1,9 +1,9 @@
 """Adds joined utterances to training data. .venv/bin/python benchmarks/joined_utterances.py DATASET --out DIR
 
 A copy of the dataset. For each training utterance there is one more: it and another one in a row, of the same language
-or, for a share of the pairs (`--any-language`), of any language. A pair has the language of its first utterance. Half of
-the pairs have a pause of 0.1 to 0.8 s, noise like the quietest part of the first. Pairs of more than 30 s are omitted.
-From pairs, models for long recordings learn that speech may continue after an utterance.
+or, for a share of the pairs (`--any-language`), of any language. A pair has the language of its first utterance.
+Half of the pairs have a pause of 0.1 to 0.8 s, noise like the quietest part of the first. Pairs of more than 30 s are
+omitted. From pairs, models for long recordings learn that speech may continue after an utterance.
 """
 
 from __future__ import annotations
