@@ -18,7 +18,7 @@ import numpy as np
 import soundfile
 
 from ctcdro import Manifest, Utterance
-from ctcdro.speech.audio import SAMPLE_RATE, read_audio
+from ctcdro.speech.audio import SAMPLE_RATE, Samples, read_audio
 from ctcdro.speech.noise import quiet_noise
 
 PAUSE_SECONDS = (0.1, 0.8)
@@ -54,10 +54,11 @@ def rows(
 
 
 def join(row: list[Utterance], path: Path, rng: np.random.Generator) -> Utterance:
-    pieces = []
+    pieces: list[Samples] = []
     for one in row:
         if pieces and rng.random() < 0.5:
-            pieces.append(quiet_noise(pieces[-1], round(rng.uniform(*PAUSE_SECONDS) * SAMPLE_RATE), rng))
+            num_pause = round(rng.uniform(*PAUSE_SECONDS) * SAMPLE_RATE)
+            pieces.append(quiet_noise(pieces[-1], num_pause, rng).astype(np.float32))
         pieces.append(read_audio(one.audio_filepath, one.offset, one.duration))
     samples = np.concatenate(pieces)
     soundfile.write(path, samples, SAMPLE_RATE)

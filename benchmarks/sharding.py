@@ -4,7 +4,8 @@ A wav2vec 2.0 encoder with random weights and the paper's head takes three steps
 hold copies of the model (DDP) or parts of it (FSDP). The table has, per process, the bytes of weights, gradients and
 Adam's averages after a step, and how much the peak memory during the steps exceeds the memory of a process without a
 model. Activations are part of the peak. Each process first builds the whole model, so a node needs that much main
-memory at the start.
+memory at the start. Memory that is freed goes back to the system: otherwise the peak would contain the gaps that
+glibc keeps, up to hundreds of MB.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def measure(config: Config, folder: Path, num_processes: int) -> list[Any]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     context = multiprocessing.get_context("spawn")
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**18)  # read by glibc when a process starts
     links = [context.Pipe() for _ in range(num_processes)]
     processes = [
         context.Process(target=take_steps, args=(config, folder, rank, num_processes, port, there))
