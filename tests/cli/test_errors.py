@@ -154,6 +154,17 @@ def test_warnings_are_always_printed_and_other_log_messages_if_verbose(folder, m
     assert logging.getLogger("ctcdro").handlers == []
 
 
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_warnings_are_printed_by_one_process(rank, folder, monkeypatch):
+    def warn(*arguments):
+        logging.getLogger("ctcdro").warning("five")
+        raise ValueError("stop")
+
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setattr("ctcdro.check.check.check_dataset", warn)
+    assert ("ctcdro: warning: five" in run("check", "data", cwd=folder).stderr) == (rank == "0")
+
+
 def test_a_terminal_without_accents_shows_what_it_can(tmp_path):
     """Output with `±` or texts of corpora must not fail after the work is done."""
     dataset = write_dataset(tmp_path / "data", num_train=2, num_dev=2)

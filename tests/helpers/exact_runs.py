@@ -118,6 +118,7 @@ class Launch:
         """Waits until all processes have ended successfully."""
         codes = self.wait()
         assert codes == [0] * len(codes), self.errors
+        assert "Warning" not in self.errors, self.errors
 
     def wait(self) -> list[int | None]:
         """Waits until all processes have ended, and returns their exit status."""

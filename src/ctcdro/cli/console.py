@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from ..runtime.ranks import is_first_process
+
 if TYPE_CHECKING:
     from ..report.table import Table
     from ..runs.parsing import Section
@@ -53,11 +55,15 @@ def escaped(text: str) -> str:
 
 @contextmanager
 def verbosity(quiet: bool, verbose: bool) -> Iterator[None]:
-    """Hides progress with `quiet`; shows all log messages and the traceback of an error with `verbose`."""
+    """Hides progress with `quiet`; shows all log messages and the traceback of an error with `verbose`.
+
+    Warnings of other processes of the same run repeat those of the first, and are hidden.
+    """
     logger, handler = logging.getLogger("ctcdro"), _MessageHandler()
+    least = logging.WARNING if is_first_process() else logging.ERROR
     level, messages.quiet = logger.level, quiet
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    logger.setLevel(logging.DEBUG if verbose else least)
     try:
         yield
     except Exception as error:

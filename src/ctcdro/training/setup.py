@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from pathlib import Path
 
 import torch
@@ -112,8 +113,7 @@ def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) 
         cpu=device.type == "cpu",
         log_with=list(config.training.trackers) or None,
         project_dir=folder.tracking,
-        # Buffers are constants. If evaluation synchronized them, a rank without a batch would hang.
-        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
+        kwargs_handlers=[DistributedDataParallelKwargs()],
     )
     if accelerator.ddp_handler is not None and (
         accelerator.num_processes > 2 or config.optimizer.freeze_encoder_batches
@@ -188,6 +188,10 @@ def _wrap(
     wrapped_model = accelerator.prepare(compiled)
     if isinstance(wrapped_model, torch.nn.parallel.DistributedDataParallel):
         wrapped_model.device_ids = None  # otherwise it copies lengths to the GPU, which forces a synchronization
+        # Buffers are constants. If evaluation synchronized them, a rank without a batch would hang.
+        wrapped_model.broadcast_buffers = False  # as an argument, it is deprecated in torch 2.13
+        # Strides differ in dimensions of size 1, which does no harm.
+        warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
     return wrapped_model, build_optimizer(config, recognizer)
 
 
