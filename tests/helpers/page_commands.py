@@ -72,6 +72,9 @@ def run_ctcdro(words):
     words = [file for word in words for file in (sorted(glob.glob(word)) if "*" in word else [word])]
     options = [option for name, some in ADDED.items() if words[: len(name.split())] == name.split() for option in some]
     options = [] if "--minutes" in words else options
+    if any(word.startswith("model.init_from=") for word in words):  # which has an encoder
+        at = options.index(f"model.encoder={SMALL['model.encoder']}")
+        del options[at - 1 : at + 1]
     fewer = fewer_runs(Path(words[1])) if words[0] == "sweep" and "--dry-run" not in words else []
     done = in_process.run(*words, *options, *fewer)
     assert done.returncode == 0, f"ctcdro {shlex.join(words)}\n{done.stdout}{done.stderr}"

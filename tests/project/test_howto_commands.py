@@ -59,6 +59,8 @@ NOT_RUN = {
     "lmplz": "needs KenLM",
     "hf auth login": "needs the Hugging Face Hub",
     "hf upload": "needs the Hugging Face Hub",
+    "--device cuda": "needs a GPU",
+    "benchmarks/gpu.py": "needs a GPU; tests/benchmarks/test_gpu.py runs it without",
     "ctcdro serve": "runs until it is stopped; tests/serve starts the page",
 }
 if not shutil.which("jq"):
@@ -119,6 +121,11 @@ def trained_run(made, encoder="mel-small"):
     shutil.copytree(made / "runs" / encoder, "runs/first")
 
 
+def runs_to_compare(made):
+    for name in ("erm", "ctc-dro"):
+        shutil.copytree(made / "runs/mel-small", f"runs/{name}")
+
+
 def exportable_run(made):
     trained_run(made, "tiny-encoder")
 
@@ -159,13 +166,14 @@ def scored_runs(made):
     write_run(Path("runs/sweep/runs/erm-seed0"), made / "data", "erm")
 
 
-def language_model(made):
-    """A bigram model in which all labels are equally likely, as KenLM writes it."""
+def language_models(made):
+    """Bigram models in which all labels are equally likely, as KenLM writes them."""
     labels = json.loads((made / "runs/mel-small/vocab.json").read_text(encoding="utf-8")).keys() - {"<pad>", "<unk>"}
     unigrams = ["-9\t<unk>\t0", *(f"-1\t{symbol}\t0" for symbol in ("<s>", "</s>", *sorted(labels)))]
     sections = ["\\data\\", f"ngram 1={len(unigrams)}", "ngram 2=1", "", "\\1-grams:", *unigrams, ""]
     sections += ["\\2-grams:", "-1\t<s> </s>", "", "\\end\\", ""]
-    Path("lm.arpa").write_text("\n".join(sections), encoding="utf-8")
+    for name in ("lm", "ces", "kor"):
+        Path(f"{name}.arpa").write_text("\n".join(sections), encoding="utf-8")
 
 
 def corpora(made):
@@ -202,21 +210,28 @@ NEEDS = {
     "evaluate-and-score.md": [dataset, trained_run, recordings, transcripts],
     "export-a-model.md": [dataset, exportable_run, recordings],
     "find-groups.md": [dataset, trained_run],
+    "first-run-on-a-gpu.md": [dataset, configurations],
     "migrate-from-the-authors-code.md": [corpora],
     "prepare-data.md": [corpora],
     "read-the-report.md": [scored_runs],
     "resume.md": [dataset, configurations],
     "start-from-a-model.md": [datasets_to_combine, trained_run, configurations, omniasr],
     "train.md": [dataset],
+    "train-from-shards.md": [dataset, configurations],
     "transcribe-recordings.md": [dataset, trained_run, talks],
     "troubleshoot.md": [dataset],
+    "try-a-model.md": [dataset, runs_to_compare],
     "tune-with-a-sweep.md": [dataset],
-    "use-beam-search.md": [dataset, trained_run, recordings, language_model],
+    "use-beam-search.md": [dataset, trained_run, recordings, language_models],
     "use-mixed-groups.md": [code_switching],
     "use-several-gpus.md": [dataset, configurations],
     "use-your-own-loop.md": [dataset, encoder, transcripts],
     "espnet.md": [corpora],
 }
+
+
+# Modules of extras that `make install` does not install everywhere.
+EXTRAS = {"use-beam-search.md": "flashlight.lib.text.decoder", "train-from-shards.md": "lhotse"}
 
 
 # Names that code uses but does not define.
@@ -249,8 +264,8 @@ def has_steps(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", list(filter(has_steps, PAGES)), ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_the_commands_of_the_page_run(page, made, tmp_path, monkeypatch):
-    if page.name == "use-beam-search.md":
-        pytest.importorskip("flashlight.lib.text.decoder", reason="needs the extra `beam`")
+    if page.name in EXTRAS:
+        pytest.importorskip(EXTRAS[page.name])
     monkeypatch.chdir(tmp_path)
     for stand_in in NEEDS.get(page.name, []):
         stand_in(made)
