@@ -21,6 +21,8 @@ from .batch_arrays import Durations, Indices, PackedBatches, Seconds, running_to
 from .linear_program import SparseColumns, solve
 
 CLASS_WIDTH = 0.025  # relative difference of the lengths in a class
+MIN_SHARE = 0.005  # of the utterances: smaller neighboring classes are merged, because each class takes time
+MAX_DIFFERENCE = 0.008  # of the lengths in merged classes, relative to the target
 LENGTH_RANGE = 1000  # the longest relative to the shortest: shorter ones count as this long, which bounds the classes
 NUM_CHOICES = 6  # at most, of the number of longest utterances in a batch
 TOLERANCES = (-0.01, 0.0, 0.01)  # of totals, relative to the target: padding needs less if they may differ a little
@@ -67,7 +69,7 @@ class Composer:
 
     def __init__(self, longest_first: Durations, batch_duration: Seconds) -> None:
         planned = np.maximum(longest_first, longest_first[0] / LENGTH_RANGE)
-        class_of = length_classes(planned)
+        class_of = length_classes(planned, batch_duration)
         available = np.bincount(class_of)
         lengths = np.bincount(class_of, planned) / available
         possible = possible_compositions(lengths, batch_duration)
@@ -121,14 +123,20 @@ class Composer:
             totals[batches] += longest_first[places[slots]]
 
 
-def length_classes(longest_first: Durations) -> Indices:
+def length_classes(longest_first: Durations, target: Seconds) -> Indices:
     """The class of each utterance; classes are numbered without gaps from the longest."""
     # Bounds are products, not powers or logarithms, which are rounded differently on other CPUs: 1.025 is a bound.
     extremes = longest_first[[0, -1]].tolist()
     num_bounds = 2 + int(max(abs(math.log(seconds)) for seconds in extremes) / math.log1p(CLASS_WIDTH))
     above_one = np.cumprod(np.full(num_bounds, 1 + CLASS_WIDTH))
     bounds = np.concatenate([1 / above_one[::-1], [1.0], above_one])
-    return running_total(np.diff(np.searchsorted(bounds, longest_first, side="right")) < 0)
+    is_next = np.diff(np.searchsorted(bounds, longest_first, side="right")) < 0
+    # Classes that begin in the same stretch of the order and in the same stretch of lengths are merged.
+    first = np.concatenate([[0], np.flatnonzero(is_next) + 1])
+    of_order = np.floor(first / (MIN_SHARE * len(longest_first)))
+    of_lengths = np.floor(longest_first[first] / (MAX_DIFFERENCE * target))
+    begins = (np.diff(of_order) > 0) | (np.diff(of_lengths) < 0)
+    return running_total(begins)[running_total(is_next)]
 
 
 def possible_compositions(lengths: Durations, target: Seconds) -> Compositions:
