@@ -51,11 +51,11 @@ def help_of(*path):
 
 
 def test_the_walk_finds_all_commands():
-    readers = {"ml-superb", "common-voice", "fleurs", "kaldi", "nemo", "lhotse", "huggingface", "synthetic"}
-    assert {path[1] for path in LEAVES if path[0] == "prepare"} == readers
+    commands = {"ml-superb", "common-voice", "fleurs", "kaldi", "nemo", "lhotse", "huggingface", "synthetic", "joined"}
+    assert {path[1] for path in LEAVES if path[0] == "prepare"} == commands
     assert {path[1] for path in LEAVES if path[0] == "config"} == {"init", "show", "check"}
     assert {path[1] for path in LEAVES if path[0] == "recipes"} == {"list", "copy"}
-    assert len(LEAVES) == 27
+    assert len(LEAVES) == 28
 
 
 def test_options_and_arguments_have_a_help_text_that_stands_alone():

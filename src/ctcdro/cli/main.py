@@ -24,6 +24,7 @@ from .evaluate import evaluate
 from .export import export
 from .groups import groups
 from .prepare import prepare
+from .prepare_joined import joined
 from .prepare_synthetic import synthetic
 from .recipes import recipes
 from .registration import Group, register
@@ -61,6 +62,7 @@ app = typer.Typer(
     epilog="Example: ctcdro demo",
 )
 register(prepare, synthetic)
+register(prepare, joined)
 for panel, commands in PANELS.items():
     for name, command in commands.items():
         if isinstance(command, typer.Typer):

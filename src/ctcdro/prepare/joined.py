@@ -1,0 +1,121 @@
+"""`join_pairs` adds pairs of utterances to a dataset: one, often a pause, and then another.
+
+In a long recording, speech continues after an utterance. A model that was trained on single utterances has never met
+that, and makes errors at the boundaries. From pairs it learns them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from ..runtime.progress import Track, untracked
+from ..speech.audio import SAMPLE_RATE, read_audio
+from ..speech.manifest import Manifest
+from ..speech.noise import quiet_noise
+from ..speech.utterance import Utterance
+from ..storage.atomic import atomic_write_bytes
+from ..storage.locks import lock_folder
+from ..storage.paths import PathLike
+from .dataset_folder import refuse_other_dataset, write_dataset
+from .entries import SPLITS
+from .prepare import PreparedDataset
+from .statistics import statistics_by_language
+
+PAUSE_PROBABILITY = 0.5
+PAUSE_SECONDS = (0.1, 0.8)
+
+
+def join_pairs(
+    dataset: PathLike,
+    out: PathLike,
+    *,
+    max_duration: float = 30.0,
+    group_by: str | Sequence[str] = "lang",
+    seed: int = 0,
+    overwrite: bool = False,
+    track: Track = untracked,
+) -> PreparedDataset:
+    """Writes a copy of a dataset with one pair for each training utterance: it, and another one of its group.
+
+    Half of the pairs have a pause of 0.1 to 0.8 s in between: noise like the quietest part of the first utterance.
+    Utterances in several languages are not paired. Audio of the dataset is not copied, so the dataset must stay where
+    it is. The same arguments give the same bytes.
+
+    Args:
+        max_duration: seconds; longer pairs are omitted. Whisper encoders accept up to 30 s.
+        group_by: the field or fields that both utterances of a pair have in common.
+        overwrite: whether to replace a dataset that was built with other options.
+
+    Raises:
+        ValueError: if no pair can be formed, or if another process is writing to `out`.
+        AudioError: if audio cannot be read.
+    """
+    paths = {split: Path(dataset, f"{split}.jsonl") for split in SPLITS}
+    manifests = {split: Manifest.read(path) for split, path in paths.items() if split == "train" or path.exists()}
+    train = manifests["train"]
+    second_of = choose_seconds(train, group_by, max_duration - PAUSE_SECONDS[1], seed)
+    if not second_of:
+        raise ValueError(f"{paths['train']}: no pair has at most {max_duration:g} s. Choose a higher limit.")
+    fields = group_by if isinstance(group_by, str) else ",".join(group_by)
+    options = {"max_duration": max_duration, "group_by": fields, "seed": seed}
+    about = {"reader": "joined", "dataset": str(Path(dataset).absolute()), **options}
+    with lock_folder(out) as folder:
+        refuse_other_dataset(folder, about, overwrite)
+        audio = Path(folder).absolute() / "audio"
+        audio.mkdir(exist_ok=True)
+        pairs = [
+            join(train[first], train[second_of[first]], audio / f"pair-{first:06d}.flac", rng_of(seed, first))
+            for first in track(second_of, "joining utterances", len(second_of))
+        ]
+        manifests["train"] = Manifest([*train, *pairs])
+        write_dataset(folder, about, manifests)
+    statistics = {split: statistics_by_language(manifest) for split, manifest in manifests.items()}
+    return PreparedDataset(Path(out), statistics, {}, [])
+
+
+def choose_seconds(
+    utterances: Manifest, group_by: str | Sequence[str], max_duration: float, seed: int
+) -> dict[int, int]:
+    """For each utterance that can be the first of a pair, a random second one of the same group."""
+    numbers, durations = utterances.groups(group_by).numbers, utterances.durations
+    in_one_language = np.array([one.lang_shares is None for one in utterances])
+    members = {number: np.flatnonzero(in_one_language & (numbers == number)) for number in np.unique(numbers)}
+    chosen = {}
+    for first in np.flatnonzero(in_one_language).tolist():
+        same = members[numbers[first]]
+        short = same[(durations[same] <= max_duration - durations[first]) & (same != first)]
+        if len(short):
+            chosen[first] = int(short[rng_of(seed, first).integers(len(short))])
+    return chosen
+
+
+def rng_of(seed: int, number: int) -> np.random.Generator:
+    return np.random.default_rng([seed, number])
+
+
+def join(first: Utterance, second: Utterance, path: Path, rng: np.random.Generator) -> Utterance:
+    """Writes the audio of a pair, and returns its utterance. The speaker is unknown, because there may be two."""
+    before, after = (read_audio(one.audio_filepath, one.offset, one.duration) for one in (first, second))
+    parts = [before, after]
+    if rng.random() < PAUSE_PROBABILITY:
+        num_samples = round(rng.uniform(*PAUSE_SECONDS) * SAMPLE_RATE)
+        parts.insert(1, quiet_noise(before, num_samples, rng).astype(np.float32))
+    samples = np.concatenate(parts)
+    file = io.BytesIO()
+    soundfile.write(file, samples, SAMPLE_RATE, format="FLAC")
+    atomic_write_bytes(path, file.getvalue())
+    return replace(
+        first,
+        audio_filepath=str(path),
+        offset=0.0,
+        duration=len(samples) / SAMPLE_RATE,
+        text=f"{first.text} {second.text}",
+        id=None if first.id is None else f"{first.id}-joined",
+        speaker=first.speaker if first.speaker == second.speaker else None,
+    )

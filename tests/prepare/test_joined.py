@@ -1,0 +1,118 @@
+"""Pairs of utterances in training data."""
+
+import numpy as np
+import pytest
+from layouts import write_audio
+
+from ctcdro import Manifest, Utterance
+from ctcdro.prepare.joined import join_pairs
+from ctcdro.speech.audio import SAMPLE_RATE, read_audio
+
+QUANTUM = 2**-14  # FLAC has 16 bits
+
+
+def utterance(path, duration, text, lang, seconds=None, **fields):
+    """An utterance with its audio file, which may be longer."""
+    write_audio(path, seconds or duration)
+    return Utterance(str(path), duration, text, lang, **fields)
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    """Twelve training utterances in two languages and two corpora, of 0.5 to 1.6 s; one is a part of a longer file."""
+    utterances = [
+        utterance(
+            tmp_path / f"{number}.wav",
+            0.5 + number / 10,
+            f"text {number}",
+            ("ces", "kor")[number % 2],
+            id=f"u{number}",
+            corpus=("a", "b")[number // 6],
+            speaker=f"speaker {number % 4}",
+        )
+        for number in range(11)
+    ]
+    utterances.append(utterance(tmp_path / "long.wav", 1.6, "text 11", "kor", seconds=5.0, offset=2.0, corpus="b"))
+    (tmp_path / "data").mkdir()
+    Manifest(utterances).write(tmp_path / "data" / "train.jsonl")
+    Manifest(utterances[:2]).write(tmp_path / "data" / "dev.jsonl")
+    return tmp_path / "data"
+
+
+def pairs_of(folder):
+    return [one for one in Manifest.read(folder / "train.jsonl") if one.audio_filepath.endswith(".flac")]
+
+
+def test_each_utterance_occurs_alone_and_in_front_of_another_of_its_language(dataset, tmp_path):
+    done = join_pairs(dataset, tmp_path / "out")
+    train, written = Manifest.read(dataset / "train.jsonl"), Manifest.read(tmp_path / "out" / "train.jsonl")
+    assert list(written)[: len(train)] == list(train)
+    by_text = {one.text: one for one in train}
+    pairs = list(written)[len(train) :]
+    assert len(pairs) == len(train)
+    for first, pair in zip(train, pairs, strict=True):
+        assert pair.text.startswith(f"{first.text} ")
+        second = by_text[pair.text.removeprefix(f"{first.text} ")]
+        assert second != first
+        assert pair.lang == second.lang == first.lang
+        assert pair.speaker == (first.speaker if first.speaker == second.speaker else None)
+        pause = pair.duration - first.duration - second.duration
+        assert abs(pause) < 1e-3 or 0.1 <= pause <= 0.8
+        samples = read_audio(pair.audio_filepath)
+        for part, start in ((first, 0.0), (second, first.duration + pause)):
+            original = read_audio(part.audio_filepath, part.offset, part.duration)
+            begin = round(start * SAMPLE_RATE)
+            np.testing.assert_allclose(samples[begin : begin + len(original)], original, atol=QUANTUM)
+    assert len({pair.id for pair in pairs if pair.id} | {one.id for one in train if one.id}) == 2 * 11
+    assert done.statistics["train"]["ces"].num_utterances == 12
+    assert not (tmp_path / "out" / "test.jsonl").exists()
+    assert list(Manifest.read(tmp_path / "out" / "dev.jsonl")) == list(Manifest.read(dataset / "dev.jsonl"))
+
+
+def test_half_of_the_pairs_have_a_pause(tmp_path):
+    Manifest([utterance(tmp_path / "data" / "a.wav", 0.1, "ahoj", "ces")] * 300).write(
+        tmp_path / "data" / "train.jsonl"
+    )
+    join_pairs(tmp_path / "data", tmp_path / "out")
+    share = np.mean([pair.duration > 0.25 for pair in pairs_of(tmp_path / "out")])
+    assert 0.4 < share < 0.55  # a few pauses are shorter than 0.15 s
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_pairs(dataset, tmp_path):
+    folders = [tmp_path / name for name in ("one", "two", "three")]
+    for folder, seed in zip(folders, (0, 0, 1), strict=True):
+        join_pairs(dataset, folder, seed=seed)
+    one, two, three = ({path.name: path.read_bytes() for path in sorted((f / "audio").iterdir())} for f in folders)
+    assert one == two
+    assert one.keys() == three.keys()
+    assert one != three
+
+
+def test_pairs_share_the_fields_of_group_by_and_stay_below_the_limit(dataset, tmp_path):
+    join_pairs(dataset, tmp_path / "out", group_by="lang,corpus", max_duration=3.0)
+    corpora = {one.text: one.corpus for one in Manifest.read(dataset / "train.jsonl")}
+    pairs = pairs_of(tmp_path / "out")
+    assert 0 < len(pairs) < 12
+    for pair in pairs:
+        words = pair.text.split()
+        assert corpora[" ".join(words[:2])] == corpora[" ".join(words[2:])] == pair.corpus
+        assert pair.duration <= 3.0
+
+
+def test_utterances_in_several_languages_are_kept_but_not_joined(tmp_path):
+    plain = utterance(tmp_path / "data" / "a.wav", 1.0, "ahoj", "ces")
+    mixed = plain.with_languages({"ces": 0.5, "eng": 0.5})
+    Manifest([mixed, mixed, plain, plain]).write(tmp_path / "data" / "train.jsonl")
+    join_pairs(tmp_path / "data", tmp_path / "out")
+    assert [pair.text for pair in pairs_of(tmp_path / "out")] == ["ahoj ahoj"] * 2
+
+
+def test_mistakes_are_reported_and_write_no_dataset(dataset, tmp_path):
+    with pytest.raises(ValueError, match=r"train.jsonl: no pair has at most 1 s\. Choose a higher limit\."):
+        join_pairs(dataset, tmp_path / "out", max_duration=1.0)
+    join_pairs(dataset, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"built with other options \(seed: 0 → 1\)"):
+        join_pairs(dataset, tmp_path / "out", seed=1)
+    with pytest.raises(FileNotFoundError):
+        join_pairs(tmp_path / "missing", tmp_path / "other")
+    assert not (tmp_path / "other" / "train.jsonl").exists()
