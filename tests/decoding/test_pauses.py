@@ -52,6 +52,19 @@ def test_the_kept_samples_are_the_recording_with_any_blocks(spoken, pause, block
     ]
 
 
+def tone(seconds, decibels):
+    return np.float32(10 ** (decibels / 20)) * np.sin(np.arange(round(seconds * RATE)) / 10, dtype=np.float32)
+
+
+def test_no_sample_is_kept_twice_if_a_pause_shows_only_with_the_louder_sound_after_it():
+    """The first window ends 1.1 s after the pause; the next one overlaps it, and has the pause and the louder sound."""
+    samples = np.concatenate([tone(3.7, 0), tone(0.2, -30), tone(1.1, -8), tone(6, 0)])
+    pieces = list(split_at_pauses([samples], window_seconds=5.0))
+    assert pieces[1].start < 3.8 * RATE < pieces[0].kept.stop
+    for piece, following in itertools.pairwise(pieces):
+        assert piece.kept.start < piece.kept.stop == following.kept.start
+
+
 def test_a_recording_that_fits_is_one_piece_despite_its_pauses():
     samples, _ = recording([2.0, 3.0], pause=1.0)
     [piece] = split_at_pauses([samples], window_seconds=len(samples) / RATE)

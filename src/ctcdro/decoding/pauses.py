@@ -56,7 +56,7 @@ def split_at_pauses(blocks: Iterable[Samples], window_seconds: float) -> Iterato
     start = kept_from = 0
     while len(samples := buffer.peek(window)):
         is_last = len(buffer.peek(window + 1)) <= window
-        cut = find_cut(samples, must_cut=not is_last)
+        cut = find_cut(samples, kept_from - start, must_cut=not is_last)
         end = start + (cut or len(samples))
         kept_to = end - overlap // 2 if cut is None and not is_last else end
         yield Piece(start, samples[: end - start], range(kept_from, kept_to), continues=kept_from > start)
@@ -64,11 +64,15 @@ def split_at_pauses(blocks: Iterable[Samples], window_seconds: float) -> Iterato
         start, kept_from = (end, end) if kept_to == end else (end - overlap, kept_to)
 
 
-def find_cut(samples: Samples, must_cut: bool) -> int | None:
-    """The sample at the middle of the first long pause; if there is none and `must_cut`, of the longest short one."""
+def find_cut(samples: Samples, earliest: int, must_cut: bool) -> int | None:
+    """The sample at the middle of the first long pause; if there is none and `must_cut`, of the longest short one.
+
+    Pauses before the sample `earliest` do not count: they belong to the piece before this one.
+    """
     first, last = quiet_runs(loudness(samples))
     length, middle = last - first, (first + last) // 2
     is_inside = (middle >= MIN_PIECE_SECONDS * HOPS_PER_SECOND) & (last < len(samples) // HOP)
+    is_inside &= middle * HOP > earliest
     long = np.flatnonzero(is_inside & (length >= PAUSE_SECONDS * HOPS_PER_SECOND))
     if len(long):
         return int(middle[long[0]]) * HOP
