@@ -318,6 +318,7 @@ def in_train(dataset):
 WEBDATASET_DAMAGES = {
     "no JSON": ([("a.wav", b"RIFF")], r"0\.tar: utterance 'a': expected a JSON file and one audio file; found a\.wav"),
     "two audio files": ([("a.json", b"{}"), ("a.wav", b""), ("a.flac", b"")], "expected a JSON file and one audio"),
+    "same names": ([("a.json", b"{}"), ("a.wav", b"")] * 2, r"found a\.json, a\.wav, a\.json, a\.wav"),
     "no object": ([("a.json", b"[]"), ("a.wav", b"")], r"'a\.json' must contain a JSON object"),
     "no language": ([("a.json", b'{"text": "a", "duration": 1}'), ("a.wav", b"")], "`lang` is missing"),
     "not audio": ([("a.json", b'{"text": "a", "lang": "aaa"}'), ("a.wav", b"RIFF")], r"a\.wav: not audio that"),

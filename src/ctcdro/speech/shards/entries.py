@@ -108,9 +108,10 @@ def _read_webdataset(shard: Shard, file: BinaryIO) -> Iterator[ShardEntry]:
 
 def _read_sample(key: str, members: list[TarMember], number: int, shard: Shard, file: BinaryIO) -> ShardEntry:
     by_ending = {_split(member.name)[1]: member for member in members}
+    is_distinct = len(by_ending) == len(members)
     metadata = by_ending.pop("json", None)
     text = by_ending.pop("txt", None)
-    if metadata is None or len(by_ending) != 1:
+    if metadata is None or len(by_ending) != 1 or not is_distinct:
         raise ValueError(
             f"expected a JSON file and one audio file; found {', '.join(member.name for member in members):.200}"
         )
