@@ -54,6 +54,7 @@ HOSTILE = {
     "not numbers": lambda path: write(path, nan(), subtype="FLOAT"),
     "random bytes": lambda path: path.write_bytes(b"RIFF" + RNG.bytes(5_000)),
     "sample rate": lambda path: write(path, np.zeros(1000), rate=3),
+    "one sample": lambda path: write(path, np.zeros(1), rate=192_000),
 }
 
 

@@ -58,6 +58,13 @@ def test_blocks_joined_are_what_is_read_at_once(tmp_path, monkeypatch, rate):
         np.testing.assert_array_equal(np.concatenate(blocks), read_audio(path, *segment))
 
 
+def test_audio_of_which_resampling_leaves_nothing_is_an_error_as_when_read_at_once(tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.zeros(1), 192_000)
+    for read in (read_audio, lambda path: list(read_blocks(path))):
+        with pytest.raises(AudioError, match=r"a\.wav: segment too short: no samples left after resampling to 16000"):
+            read(tmp_path / "a.wav")
+
+
 @pytest.mark.parametrize(
     ("name", "codec", "with_video"), [("a.m4a", "aac", False), ("a.webm", "libopus", False), ("a.mp4", "aac", True)]
 )

@@ -153,9 +153,14 @@ def _read_mono(path: str, file: AudioFile, offset: Seconds, duration: Seconds | 
     check_amplitude(path, samples, offset, rate)
     if rate != sample_rate:
         samples = soxr.resample(samples, rate, sample_rate)
-    if len(samples) == 0:
-        raise AudioError(f"{path}: segment too short: no samples left after resampling to {sample_rate} Hz. {REMEDY}")
+    check_not_empty(path, len(samples), sample_rate)
     return samples
+
+
+def check_not_empty(path: str, num_samples: int, sample_rate: int) -> None:
+    """Rejects segments of which resampling leaves no sample."""
+    if num_samples == 0:
+        raise AudioError(f"{path}: segment too short: no samples left after resampling to {sample_rate} Hz. {REMEDY}")
 
 
 def check_segment(offset: Seconds, duration: Seconds | None) -> None:

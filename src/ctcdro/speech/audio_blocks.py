@@ -28,6 +28,7 @@ from .audio import (
     UnknownFormatError,
     check_amplitude,
     check_end,
+    check_not_empty,
     check_segment,
     mean_of_channels,
     not_decoded,
@@ -75,6 +76,7 @@ def _read_audio_file(path: str, file: AudioFile, offset: Seconds, duration: Seco
     resampler = None if rate == SAMPLE_RATE else soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
     size = max(1, SAMPLES_PER_BLOCK // file.channels)
     position = start
+    num_samples = 0
     is_last = False
     try:
         if start:
@@ -87,11 +89,13 @@ def _read_audio_file(path: str, file: AudioFile, offset: Seconds, duration: Seco
             is_last = len(samples) < requested or position == stop
             if resampler is not None:
                 samples = resampler.resample_chunk(samples, last=is_last)
+            num_samples += len(samples)
             if len(samples):
                 yield samples
     except soundfile.SoundFileError as error:
         raise not_decoded(path, error) from error
     check_end(path, position, stop, rate)
+    check_not_empty(path, num_samples, SAMPLE_RATE)
 
 
 def _read_media(path: str, offset: Seconds, duration: Seconds | None, unknown: UnknownFormatError) -> Iterator[Samples]:
