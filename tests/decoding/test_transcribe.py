@@ -1,6 +1,7 @@
 """Recordings of any length, transcribed by a model that reads tones."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -248,9 +249,29 @@ def test_the_window_is_as_long_as_training_utterances_within_limits(run, tmp_pat
         assert Transcriber(tmp_path / "model").window == expected
 
 
-def test_a_window_that_is_too_short_is_refused(run):
-    with pytest.raises(ValueError, match=r"`window` must be at least 0.6 seconds; got 0.1"):
-        Transcriber(run.model, window=0.1)
+@pytest.mark.parametrize("window", [0.1, 1e308, np.nan])
+def test_a_window_that_is_too_short_or_no_duration_is_refused(run, window):
+    with pytest.raises(ValueError, match=r"`window` must be at least 0\.6 seconds, and below 1e\+09; got"):
+        Transcriber(run.model, window=window)
+
+
+def test_files_of_transcripts_have_names_that_fit_a_file_system(run, manifest, tmp_path):
+    path = shutil.copy(manifest[0].audio_filepath, tmp_path / f"{'ř' * 120}.wav")
+    done = run_command("transcribe", run.path, path, path, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == [f"{'ř' * 100}-2.txt", f"{'ř' * 100}.txt"]
+
+
+def test_a_list_may_have_names_in_any_encoding(run, manifest, tmp_path):
+    path = os.fsencode(tmp_path) + b"/caf\xe9.wav"
+    shutil.copy(manifest[0].audio_filepath, path)
+    (tmp_path / "paths.txt").write_bytes(path + b"\r\n")
+    arguments = ("transcribe", run.path, "--list", tmp_path / "paths.txt", "--format", "json")
+    done = run_command(*arguments, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "out" / "caf_.json").read_text(encoding="utf-8")
+    assert os.fsencode(json.loads(written)["path"]) == path
+    assert json.loads(written) == json.loads(run_command(*arguments).stdout)
 
 
 def test_the_limit_of_the_encoder_applies(folders, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -114,7 +115,7 @@ def _inputs(named: list[Path], list_file: Path | None) -> list[Path]:
     for path in named:
         paths += _listed(sys.stdin.read()) if str(path) == "-" else [path]
     if list_file is not None:
-        paths += _listed(list_file.read_text(encoding="utf-8"))
+        paths += _listed(os.fsdecode(list_file.read_bytes()))
     return paths
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from ..storage.atomic import atomic_write
 from ..storage.paths import PathLike
@@ -14,7 +14,8 @@ from .subtitles import to_srt, to_vtt
 from .transcript import RecordingTranscript
 
 Format: TypeAlias = Literal["text", "json", "srt", "vtt"]
-FORMATS = get_args(Format)
+
+MAX_BYTES = 200  # of a name: 255 without the ending, a number, and what `atomic_write` adds
 
 
 def _to_text(transcript: RecordingTranscript) -> str:
@@ -22,7 +23,9 @@ def _to_text(transcript: RecordingTranscript) -> str:
 
 
 def _to_json(transcript: RecordingTranscript) -> str:
-    return json.dumps(transcript.to_record(), ensure_ascii=False, indent=1) + "\n"
+    # A path may have bytes that are not UTF-8. JSON has the same escapes for them as Python.
+    text = json.dumps(transcript.to_record(), ensure_ascii=False, indent=1)
+    return text.encode(errors="backslashreplace").decode() + "\n"
 
 
 _WRITERS: Mapping[Format, tuple[str, Callable[[RecordingTranscript], str]]] = {
@@ -54,10 +57,11 @@ class OutputFolder:
     def _name(self, transcript: RecordingTranscript) -> str:
         # An `id` may contain characters that file names cannot.
         stem = re.sub(r"[^\w.-]+", "_", transcript.id or Path(transcript.path).stem).strip(".") or "recording"
-        name = stem[:200]
+        # File systems count bytes, of which letters other than those of English have several.
+        name = stem = stem.encode()[:MAX_BYTES].decode(errors="ignore")
         number = 1
         while name.casefold() in self._taken:
             number += 1
-            name = f"{stem[:200]}-{number}"
+            name = f"{stem}-{number}"
         self._taken.add(name.casefold())
         return name

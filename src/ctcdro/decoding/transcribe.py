@@ -27,6 +27,7 @@ from ..runtime.devices import select_device
 from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..speech.vocabulary import Vocabulary
+from ..storage.field_checks import MAX_SECONDS
 from ..storage.paths import PathLike
 
 with extra("train", "Transcribing"):
@@ -90,8 +91,10 @@ class Transcriber:
         if window is None:
             trained_on = self.model.settings.longest_seconds or LONGEST_WINDOW
             window = min(max(trained_on, SHORTEST_WINDOW), LONGEST_WINDOW)
-        if not MIN_PIECE_SECONDS <= window < np.inf:
-            raise ValueError(f"`window` must be at least {MIN_PIECE_SECONDS} seconds; got {window!r}.")
+        if not MIN_PIECE_SECONDS <= window < MAX_SECONDS:
+            raise ValueError(
+                f"`window` must be at least {MIN_PIECE_SECONDS} seconds, and below {MAX_SECONDS:g}; got {window!r}."
+            )
         longest = self.model.encoder.max_samples
         self.window = window if longest is None else min(window, longest / SAMPLE_RATE)
         self.beam = beam
