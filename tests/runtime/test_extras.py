@@ -100,7 +100,7 @@ def test_a_command_names_its_own_extra(tmp_path):
 
 MODULE_EXTRAS = {
     **{"runs.config": "train", "training.setup": "train", "training.loop": "train", "decoding.evaluate": "train"},
-    **{"scoring.scores": "data", "speech.audio": "data", "check.check": "data"},
+    **{"scoring.scores": "data", "speech.audio": "data", "check.check": "data", "prepare.joined": "data"},
     **{"report.page": "report", "grouping.find": "groups", "sweeps.sweep": "sweep", "demo.demo": "demo"},
 }
 

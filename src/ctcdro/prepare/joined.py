@@ -6,14 +6,17 @@ that, and makes errors at the boundaries. From pairs it learns them.
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
+from ..runtime.extras import extra
 from ..runtime.progress import Track, untracked
 from ..speech.audio import SAMPLE_RATE, read_audio
 from ..speech.manifest import Manifest
@@ -26,6 +29,9 @@ from .dataset_folder import refuse_other_dataset, write_dataset
 from .entries import SPLITS
 from .prepare import PreparedDataset
 from .statistics import statistics_by_language
+
+with extra("data", "Joining utterances"):
+    import soundfile
 
 PAUSE_PROBABILITY = 0.5
 PAUSE_SECONDS = (0.1, 0.8)
@@ -50,14 +56,16 @@ def join_pairs(
     Args:
         max_duration: seconds; longer pairs are omitted. Whisper encoders accept up to 30 s.
         group_by: the field or fields that both utterances of a pair have in common.
-        overwrite: whether to replace a dataset that was built with other options.
+        overwrite: whether to replace a dataset that was built with other options. Its audio is kept.
 
     Raises:
-        ValueError: if no pair can be formed, or if another process is writing to `out`.
+        ValueError: if no pair can be formed, if `out` is the dataset itself, or if another process is writing to `out`.
         AudioError: if audio cannot be read.
     """
     paths = {split: Path(dataset, f"{split}.jsonl") for split in SPLITS}
     manifests = {split: Manifest.read(path) for split, path in paths.items() if split == "train" or path.exists()}
+    if os.path.exists(out) and os.path.samefile(out, dataset):
+        raise ValueError(f"{out} is the dataset itself, whose train.jsonl would be lost. Choose another --out.")
     train = manifests["train"]
     second_of = choose_seconds(train, group_by, max_duration - PAUSE_SECONDS[1], seed)
     if not second_of:
@@ -70,7 +78,7 @@ def join_pairs(
         audio = Path(folder).absolute() / "audio"
         audio.mkdir(exist_ok=True)
         pairs = [
-            join(train[first], train[second_of[first]], audio / f"pair-{first:06d}.flac", rng_of(seed, first))
+            join(train[first], train[second_of[first]], audio, seed, first)
             for first in track(second_of, "joining utterances", len(second_of))
         ]
         manifests["train"] = Manifest([*train, *pairs])
@@ -99,14 +107,17 @@ def rng_of(seed: int, number: int) -> np.random.Generator:
     return np.random.default_rng([seed, number])
 
 
-def join(first: Utterance, second: Utterance, path: Path, rng: np.random.Generator) -> Utterance:
-    """Writes the audio of a pair, and returns its utterance. The speaker is unknown, because there may be two."""
+def join(first: Utterance, second: Utterance, folder: Path, seed: int, number: int) -> Utterance:
+    """Writes the audio of a pair, and returns its utterance. The speaker is unknown if there are two."""
+    rng = rng_of(seed, number)
     before, after = (read_audio(one.audio_filepath, one.offset, one.duration) for one in (first, second))
     parts = [before, after]
     if rng.random() < PAUSE_PROBABILITY:
         num_samples = round(rng.uniform(*PAUSE_SECONDS) * SAMPLE_RATE)
         parts.insert(1, quiet_noise(before, num_samples, rng).astype(np.float32))
     samples = np.concatenate(parts)
+    samples /= max(1.0, np.abs(samples).max())  # FLAC would clip the samples of floating-point files
+    path = folder / file_name(first, second, seed, number)
     file = io.BytesIO()
     soundfile.write(file, samples, SAMPLE_RATE, format="FLAC")
     atomic_write_bytes(path, file.getvalue())
@@ -115,7 +126,14 @@ def join(first: Utterance, second: Utterance, path: Path, rng: np.random.Generat
         audio_filepath=str(path),
         offset=0.0,
         duration=len(samples) / SAMPLE_RATE,
-        text=f"{first.text} {second.text}",
+        text=f"{first.text} {second.text}".strip(),
         id=None if first.id is None else f"{first.id}-joined",
         speaker=first.speaker if first.speaker == second.speaker else None,
     )
+
+
+def file_name(first: Utterance, second: Utterance, seed: int, number: int) -> str:
+    """A name for the audio that depends on what is joined: files of a dataset that is replaced never change."""
+    segments = [(os.path.abspath(one.audio_filepath), one.offset, one.duration) for one in (first, second)]
+    digest = hashlib.sha256(json.dumps([segments, seed, number]).encode()).hexdigest()[:16]
+    return f"pair-{digest}.flac"
