@@ -1,10 +1,11 @@
-"""Tiny random checkpoints of every family, written by `transformers`."""
+"""Tiny random checkpoints of every family, and one with adapters like MMS, written by `transformers`."""
 
 import json
 from pathlib import Path
 
 import torch
 import transformers
+from safetensors.torch import save_file
 from transformers.audio_utils import mel_filter_bank
 from transformers.feature_extraction_sequence_utils import SequenceFeatureExtractor
 from transformers.models.parakeet.feature_extraction_parakeet import ParakeetFeatureExtractor
@@ -34,6 +35,9 @@ PARAKEET = {
 MODELS = {
     "wav2vec2": lambda: transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**LARGE)),
     "wav2vec2, group norm": lambda: transformers.Wav2Vec2Model(transformers.Wav2Vec2Config(**BASE)),
+    "wav2vec2, adapters": lambda: transformers.Wav2Vec2Model(
+        transformers.Wav2Vec2Config(**LARGE, adapter_attn_dim=8)
+    ),
     "hubert": lambda: transformers.HubertModel(transformers.HubertConfig(**LARGE)),
     "hubert, group norm": lambda: transformers.HubertModel(transformers.HubertConfig(**BASE)),
     "wavlm": lambda: transformers.WavLMModel(transformers.WavLMConfig(**LARGE)),
@@ -75,6 +79,34 @@ def write(name, folder):
             if buffer_name.endswith(("running_mean", "running_var")):
                 buffer.add_(torch.rand(buffer.shape))
     model.save_pretrained(folder)
+    return str(folder)
+
+
+def write_with_adapters(folder, characters):
+    """Writes a CTC model with adapters and labels for each language, like `facebook/mms-1b-all`.
+
+    Args:
+        characters: those of each language. The adapters of the first language are also in the main weights.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    special = ["<pad>", "<s>", "</s>", "<unk>", "|"]
+    labels = {name: {label: row for row, label in enumerate([*special, *some])} for name, some in characters.items()}
+    main = next(iter(labels))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = transformers.Wav2Vec2ForCTC(
+            transformers.Wav2Vec2Config(**LARGE, adapter_attn_dim=8, vocab_size=len(labels[main]))
+        )
+        for language in reversed(labels):
+            model.lm_head = torch.nn.Linear(LARGE["hidden_size"], len(labels[language]))
+            adapters = {name: torch.randn(weight.shape) for name, weight in model._get_adapters().items()}
+            save_file(adapters, folder / f"adapter.{language}.safetensors")
+    model.load_state_dict(adapters, strict=False)
+    model.save_pretrained(folder)
+    (folder / "vocab.json").write_text(json.dumps(labels))
+    tokenizer = transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json"), target_lang=main)
+    transformers.Wav2Vec2Processor(transformers.Wav2Vec2FeatureExtractor(), tokenizer).save_pretrained(folder)
     return str(folder)
 
 

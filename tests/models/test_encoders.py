@@ -8,7 +8,7 @@ from tiny_encoders import parakeet_features
 
 from ctcdro.models.encoders.pretrained import from_pretrained
 
-WAVEFORM = ["wav2vec2", "wav2vec2, group norm", "hubert", "wavlm", "data2vec-audio"]
+WAVEFORM = ["wav2vec2", "wav2vec2, group norm", "wav2vec2, adapters", "hubert", "wavlm", "data2vec-audio"]
 LENGTHS = torch.tensor([9_000, 4_321, 12_345])
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -24,7 +24,8 @@ from ctcdro.speech.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["ces", "kor"], "abcdefghij ")
 quietly = pytest.mark.filterwarnings("ignore:Support for mismatched key_padding_mask")  # WavLM in transformers
-EXPORTED = ["wav2vec2", "wav2vec2, group norm", "hubert", "wavlm", "data2vec-audio", "wav2vec2-bert", "parakeet"]
+EXPORTED = ["wav2vec2", "wav2vec2, group norm", "wav2vec2, adapters", "hubert", "wavlm", "data2vec-audio"]
+EXPORTED += ["wav2vec2-bert", "parakeet"]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

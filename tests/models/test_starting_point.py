@@ -5,12 +5,13 @@ import json
 import pytest
 import torch
 import transformers
+from tiny_encoders import write_with_adapters
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
 from ctcdro.models.encoders.lora import Lora
 from ctcdro.models.exports.export import export
-from ctcdro.models.recognizer import build
+from ctcdro.models.recognizer import build, load
 from ctcdro.models.starting_point import count_labels, find_rows, grow_rows, read_starting_point
 from ctcdro.speech.utterance import Utterance
 from ctcdro.speech.vocabulary import Vocabulary
@@ -118,6 +119,35 @@ def test_a_parakeet_with_the_tokenizer_of_published_ones(folders, tmp_path):
     kept = [NEW.tokens.index(token) for token in copied.kept]
     assert torch.equal(recognizer.head.output.weight[kept], model.ctc_head.weight[rows, :, 0])
     assert torch.equal(recognizer.head.output.bias[kept], model.ctc_head.bias[rows])
+
+
+@pytest.mark.parametrize("language", ["eng", "ces"])
+@pytest.mark.parametrize("settings", [{}, {"lora": {"rank": 2}}])
+def test_mms_starts_with_the_adapters_that_transformers_saved(language, settings, tmp_path):
+    """English is in the main weights. Fine-tuning trains the adapters; LoRA keeps them as they are."""
+    source = write_with_adapters(tmp_path / "mms", {"eng": "abcde", "ces": "ceě"})
+    stock = transformers.Wav2Vec2ForCTC.from_pretrained(source)
+    if language == "ces":
+        stock.load_adapter(language)
+        processor = transformers.Wav2Vec2Processor.from_pretrained(source, target_lang=language)
+        source = tmp_path / "mms-ces"
+        stock.save_pretrained(source)
+        processor.save_pretrained(source)
+    start = read_starting_point(str(source))
+    recognizer, copied = start.build(NEW, torch.ones(len(NEW)), seed=2, **settings)
+    adapters = [weight for name, weight in recognizer.named_parameters() if ".adapter_layer." in name]
+    assert len(adapters) == 12
+    assert all(weight.requires_grad is not bool(settings) for weight in adapters)
+    rows = [start.labels.index(token) for token in copied.kept]
+    columns = [NEW.tokens.index(token) for token in copied.kept]
+    audio = 0.1 * torch.randn(16_000, generator=torch.Generator().manual_seed(0))
+    features = transformers.Wav2Vec2FeatureExtractor()(audio.numpy(), sampling_rate=16_000, return_tensors="pt")
+    with torch.inference_mode():
+        expected = stock.eval()(**features).logits[..., rows]
+        found = recognizer.eval()(audio[None], torch.tensor([16_000])).logits
+    torch.testing.assert_close(found[..., columns], expected, rtol=1e-4, atol=1e-4)
+    recognizer.save(tmp_path / "saved", NEW)
+    assert torch.equal(logits(load(tmp_path / "saved")[0]), logits(recognizer))
 
 
 def test_new_rows_of_a_model_without_languages():

@@ -36,6 +36,7 @@ SUBSTITUTIONS = {
     "seeds=[0, 1, 2, 3]": "seeds=[0, 1]",
     " --set model.freeze_encoder=true": "",  # mel-small cannot be frozen
     "facebook/wav2vec2-xls-r-300m": "tiny-encoder",
+    "facebook/mms-1b-all": "mms",
     'recognize("a.wav")': 'recognize(__import__("soundfile").read("a.wav")[0])',  # paths need ffmpeg
     "python examples/": f"python {ROOT}/examples/",
     '"corpus", DEMO_SPECS': '"corpus", {"ces": SpeechSpec(train_minutes=0.1, dev_minutes=0, test_minutes=0)}',
@@ -202,6 +203,13 @@ def omniasr(made):
     fairseq2_models.write_tokenizer(Path("omniASR_tokenizer_written_v2.model"))
 
 
+def mms(made):
+    """A random model like MMS, with adapters for two languages."""
+    import tiny_encoders
+
+    tiny_encoders.write_with_adapters("mms", {"eng": "abc", "ces": "abcč"})
+
+
 NEEDS = {
     "README.md": [corpora],
     "check-a-dataset.md": [dataset],
@@ -215,7 +223,7 @@ NEEDS = {
     "prepare-data.md": [corpora],
     "read-the-report.md": [scored_runs],
     "resume.md": [dataset, configurations],
-    "start-from-a-model.md": [datasets_to_combine, trained_run, configurations, omniasr],
+    "start-from-a-model.md": [datasets_to_combine, trained_run, configurations, mms, omniasr],
     "train.md": [dataset],
     "train-from-shards.md": [dataset, configurations],
     "transcribe-recordings.md": [dataset, trained_run, talks],
