@@ -35,9 +35,7 @@ PARAKEET = {
 MODELS = {
     "wav2vec2": lambda: transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**LARGE)),
     "wav2vec2, group norm": lambda: transformers.Wav2Vec2Model(transformers.Wav2Vec2Config(**BASE)),
-    "wav2vec2, adapters": lambda: transformers.Wav2Vec2Model(
-        transformers.Wav2Vec2Config(**LARGE, adapter_attn_dim=8)
-    ),
+    "wav2vec2, adapters": lambda: transformers.Wav2Vec2Model(transformers.Wav2Vec2Config(**LARGE, adapter_attn_dim=8)),
     "hubert": lambda: transformers.HubertModel(transformers.HubertConfig(**LARGE)),
     "hubert, group norm": lambda: transformers.HubertModel(transformers.HubertConfig(**BASE)),
     "wavlm": lambda: transformers.WavLMModel(transformers.WavLMConfig(**LARGE)),
