@@ -26,9 +26,12 @@ LOWEST, HIGHEST = 20.0, SAMPLE_RATE / 2  # frequencies of mel filters
 
 
 def normalized_audio(audio: Tensor, num_samples: Tensor) -> Tensor:
-    """(B, T) audio with zero mean and unit variance, like `Wav2Vec2FeatureExtractor(do_normalize=True)`."""
+    """(B, T) audio with zero mean and unit variance, like `Wav2Vec2FeatureExtractor(do_normalize=True)`.
+
+    Computed in float64, because onnxruntime adds up all samples one after the other.
+    """
     with torch.no_grad(), torch.autocast(audio.device.type, enabled=False):
-        return normalized(audio.float()[:, :, None], num_samples).squeeze(2)
+        return normalized(audio.double()[:, :, None], num_samples).squeeze(2).float()
 
 
 def num_windows(num_samples: Number) -> Number:
