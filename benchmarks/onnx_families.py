@@ -55,7 +55,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "data2vec-audio": {},
     "wav2vec2-bert": {},
     "whisper": {"d_model": 512, "encoder_attention_heads": 8, "encoder_ffn_dim": 2048},
-    "parakeet_encoder": {"hidden_size": 512, "intermediate_size": 2048},
+    "parakeet_encoder": {"hidden_size": 512, "intermediate_size": 2048, "initializer_range": 0.05},
 }
 
 
