@@ -18,6 +18,7 @@ from ctcdro.models.encoders.mel_small import MelSmall
 from ctcdro.models.exports import onnx_model
 from ctcdro.models.exports.export import export
 from ctcdro.models.exports.weights import inference_copy
+from ctcdro.models.log_mel import normalized_audio
 from ctcdro.models.recognizer import Recognizer, build
 from ctcdro.models.settings import RecognizerSettings
 from ctcdro.speech.audio import read_audio
@@ -178,6 +179,28 @@ def test_large_weights_are_in_a_second_file(mel_small, tmp_path, monkeypatch, ca
         found, _ = run(onnxruntime.InferenceSession(tmp_path / "exported" / name), silent, num_samples)
         expected, _ = run(onnxruntime.InferenceSession(folder / name), silent, num_samples)
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore")  # those of the exporter
+def test_the_mean_and_the_variance_of_long_audio_are_exact(tmp_path):
+    """In float32, onnxruntime's sums over samples one after the other would have errors of 1e-5."""
+
+    class Normalize(torch.nn.Module):
+        def forward(self, audio, num_samples):
+            return normalized_audio(audio, num_samples)
+
+    shapes = ({1: "samples"}, None)
+    example = torch.zeros(1, 16_001), torch.tensor([16_001])
+    path = tmp_path / "normalize.onnx"
+    torch.onnx.export(Normalize().eval(), example, path, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    size = 320_000
+    audio = 0.01 + 0.1 * torch.randn(1, size, generator=torch.Generator().manual_seed(0))
+    session = onnxruntime.InferenceSession(path)
+    names = [one.name for one in session.get_inputs()]
+    [found] = session.run(None, dict(zip(names, (audio.numpy(), np.array([size])), strict=True)))
+    exact = audio.double()
+    expected = (exact - exact.mean()) / (exact.var(correction=0) + 1e-7).sqrt()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 def test_the_missing_extra_is_named(tmp_path, monkeypatch):

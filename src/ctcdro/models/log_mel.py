@@ -26,9 +26,12 @@ LOWEST, HIGHEST = 20.0, SAMPLE_RATE / 2  # frequencies of mel filters
 
 
 def normalized_audio(audio: Tensor, num_samples: Tensor) -> Tensor:
-    """(B, T) audio with zero mean and unit variance, like `Wav2Vec2FeatureExtractor(do_normalize=True)`."""
+    """(B, T) audio with zero mean and unit variance, like `Wav2Vec2FeatureExtractor(do_normalize=True)`.
+
+    Computed in float64, because onnxruntime adds up all samples one after the other.
+    """
     with torch.no_grad(), torch.autocast(audio.device.type, enabled=False):
-        return normalized(audio.float()[:, :, None], num_samples).squeeze(2)
+        return normalized(audio.double()[:, :, None], num_samples).squeeze(2).float()
 
 
 def num_windows(num_samples: Number) -> Number:
@@ -87,7 +90,7 @@ class LogMel(nn.Module):
         else:
             real, imaginary = (windows_of(audio).to(self.kernel) @ self.kernel).chunk(2, 2)
             power = real.square() + imaginary.square()
-        return (power @ self.filters).clamp(min=floor)
+        return (power.to(self.filters) @ self.filters).clamp(min=floor)
 
 
 def windows_of(audio: Tensor) -> Tensor:
@@ -105,6 +108,10 @@ class SmallLogMel(LogMel):
     def __init__(self, num_bins: int) -> None:
         super().__init__(torch.hann_window(WINDOW, periodic=False), mel_filters(num_bins))
 
+    def _spectrum(self, windows: Tensor) -> Tensor:
+        # An FFT in float32 has errors in quiet bins, which models amplify. Training tolerates them, and is faster.
+        return super()._spectrum(windows if self.training else windows.double())
+
     @torch.no_grad()
     def energies(self, audio: Tensor) -> Tensor:
         """(B, T) audio -> (B, F, D) log-mel bins, not normalized."""
@@ -115,7 +122,9 @@ class SmallLogMel(LogMel):
     def forward(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """(B, T) audio, (B,) samples -> (B, F, D)."""
         with torch.autocast(audio.device.type, enabled=False):
-            return normalized(self.energies(audio), num_windows(num_samples))
+            num_frames = num_windows(num_samples)
+            # Some bins are nearly constant. Their variance is that of the rounding error of the mean, which is removed.
+            return normalized(centered(self.energies(audio), num_frames), num_frames)
 
 
 class WhisperLogMel(LogMel):

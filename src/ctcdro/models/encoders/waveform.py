@@ -120,8 +120,11 @@ class _PaddedGroupNorm(nn.GroupNorm):
 
 
 class _MaskedGroupNorm(_PaddedGroupNorm):
-    """The same for all utterances at once. It needs more memory. A group is one channel in all of these models."""
+    """The same for all utterances at once. It needs more memory. A group is one channel in all of these models.
+
+    Means are computed in float64, because onnxruntime adds up all frames one after the other.
+    """
 
     def forward(self, hidden: Tensor) -> Tensor:
-        frames = normalized(hidden.transpose(1, 2), self.lengths, epsilon=self.eps)
+        frames = normalized(hidden.transpose(1, 2).double(), self.lengths, epsilon=self.eps).to(hidden)
         return (frames * self.weight + self.bias).transpose(1, 2)
