@@ -7,8 +7,8 @@ recognizer in PyTorch, and the same in float64, which shows the rounding errors 
 utterances without a larger difference.
 
 - Trained runs are compared on utterances of any length, evenly spaced through the manifest.
-- Families are compared with random weights, on utterances of at most `--max-seconds`. Encoders have `--layers` layers of
-  the width of a published checkpoint; biases, norms and batch statistics are random too.
+- Families are compared with random weights, on utterances of at most `--max-seconds`. Encoders have the width of a
+  published checkpoint and `--layers` layers; biases, norms and batch statistics are random too.
 - Random heads give flat distributions, for which agreement is easy. Their output layer is therefore trained on
   arbitrary labels of the frames, until the median probability of the best label is 0.95.
 """

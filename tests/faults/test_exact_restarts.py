@@ -99,7 +99,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, enc
             next(sights)(run)
             time.sleep(moments.uniform(0, 0.01))
         was_running = run.is_running
-        if case.num_processes > 1 and moments.random() < 0.5:
+        if case.num_processes > 1 and moments.random() < 0.5 and run.have_joined:
             run.kill_rank(moments.randrange(case.num_processes))
             assert None not in run.wait_for_each(SECONDS_TO_STOP), "a process waits for one that was killed"
         codes = run.kill()

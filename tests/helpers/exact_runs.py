@@ -99,8 +99,12 @@ class Launch:
         self._report = out.with_suffix(".stderr")
         self._report.unlink(missing_ok=True)
         port = _free_port()
+        self._joined = [CONTEXT.Event() for _ in range(num_processes)]
         self._processes = [
-            CONTEXT.Process(target=_train, args=(config, out, self._report, rank, num_processes, port, killed_at))
+            CONTEXT.Process(
+                target=_train,
+                args=(config, out, self._report, rank, num_processes, port, killed_at, self._joined[rank]),
+            )
             for rank in range(num_processes)
         ]
         for process in self._processes:
@@ -109,6 +113,12 @@ class Launch:
     @property
     def is_running(self) -> bool:
         return all(process.is_alive() for process in self._processes)
+
+    @property
+    def have_joined(self) -> bool:
+        """Whether the ranks of several have met. Before, torch waits for a missing rank for half an hour; `torchrun`
+        ends the others at once."""
+        return all(joined.is_set() for joined in self._joined)
 
     @property
     def errors(self) -> str:
@@ -156,7 +166,7 @@ class Launch:
                 process.kill()
 
 
-def _train(config, out, report, rank, num_processes, port, killed_at):
+def _train(config, out, report, rank, num_processes, port, killed_at, joined):
     os.setsid()
     sys.stderr = open(report, "a", encoding="utf-8")  # noqa: SIM115
     if num_processes > 1:
@@ -166,6 +176,14 @@ def _train(config, out, report, rank, num_processes, port, killed_at):
     import torch
 
     from ctcdro.runs.config import read_config
+
+    join = torch.distributed.init_process_group
+
+    def join_and_tell(*args, **kwargs):
+        join(*args, **kwargs)
+        joined.set()
+
+    torch.distributed.init_process_group = join_and_tell
 
     def watch(record):
         if record["step"] == killed_at:
