@@ -121,6 +121,22 @@ def test_the_first_label_is_the_blank_and_labels_are_unique():
     assert len(set(labels)) == len(labels) == len(PIECES)
 
 
+def test_checkpoints_of_old_torch_are_read(tmp_path):
+    checkpoint = tmp_path / "model.pt"
+    torch.save({"model": random_weights()}, checkpoint, _use_new_zipfile_serialization=False)
+    convert_fairseq2(checkpoint, tmp_path / "out", num_heads=4)
+    assert (tmp_path / "out" / "config.json").is_file()
+
+
+@pytest.mark.parametrize("content", [b"junk\n", b"", b"PK\3\4junk"])
+def test_other_files_are_named_without_advice_to_load_them_unsafely(tmp_path, content):
+    checkpoint = tmp_path / "model.pt"
+    checkpoint.write_bytes(content)
+    with pytest.raises(ValueError, match=r"model\.pt: not a file of tensors .* or damaged") as reported:
+        convert_fairseq2(checkpoint, tmp_path / "out")
+    assert "weights_only" not in str(reported.value)
+
+
 class Spy:
     """Would write a file when it is unpickled."""
 

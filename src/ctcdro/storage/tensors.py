@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,13 +32,19 @@ def load_tensors(path: PathLike) -> dict[str, Tensor]:
 
 
 def load_torch_file(path: PathLike) -> Any:
-    """Reads a file written by `torch.save`. Tensors stay in the file until they are used; nothing is executed."""
+    """Reads a file written by `torch.save`. Nothing is executed. Tensors stay in the file until they are used, unless
+    the file has the format of torch before 1.6, which is read whole.
+    """
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except OSError:
         raise
     except Exception as error:  # of many types
-        raise ValueError(f"{path}: not a file of tensors that torch can read safely: {error!s:.300}") from error
+        # The messages of torch recommend unsafe loading, or are the number that the pickle lacks.
+        raise ValueError(
+            f"{path}: not a file of tensors that torch can read safely, or damaged. Save or download it again; "
+            "it must hold tensors only, as of `torch.save(model.state_dict(), …)`."
+        ) from error
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
