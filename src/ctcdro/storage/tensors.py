@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,8 +34,10 @@ def load_torch_file(path: PathLike) -> Any:
     """Reads a file written by `torch.save`. Nothing is executed. Tensors stay in the file until they are used, unless
     the file has the format of torch before 1.6, which is read whole.
     """
+    with open(path, "rb") as file:
+        is_zip = file.read(4) == b"PK\3\4"
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
     except OSError:
         raise
     except Exception as error:  # of many types
