@@ -17,7 +17,7 @@ help:
 	@echo "make test-faults         kills, full disks, damaged files; half an hour"
 	@echo "make test-faults-with-hf_trainer  kill and resume a training script (also lightning, speechbrain); minutes"
 	@echo "make test-fuzz           untrusted input; minutes"
-	@echo "make test-integrations   toolkits, each in its own environment (one: make test-with-lightning)"
+	@echo "make test-integrations   toolkits and S3, each in its own environment (one: make test-with-lightning)"
 	@echo "make test-slurm          sweeps on a Slurm cluster of this machine (apt-get install slurm-wlm munge; as root); minutes"
 	@echo "make test-package        wheel, extras and notebook, in fresh environments; minutes"
 	@echo "make test-browser        report, site search and page of models, in Chromium (apt-get install chromium)"
@@ -81,7 +81,7 @@ test-slurm: $(STAMP)
 # Each toolkit has its own environment, .venv/with-<toolkit>, with the versions of requirements/<toolkit>.txt. Packages that
 # pin old versions of others are installed without dependencies (<toolkit>-alone.txt). The extension of torchaudio does not
 # load with a CPU build of torch; its Python part, which is all that the toolkits use, loads without it.
-TOOLKITS := hf_trainer lightning lhotse espnet speechbrain
+TOOLKITS := hf_trainer lightning lhotse espnet speechbrain s3
 REQUIREMENTS := tests/integrations/requirements
 
 test-integrations: $(TOOLKITS:%=test-with-%) test-with-accelerate test-with-torchdata

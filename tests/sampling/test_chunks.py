@@ -106,6 +106,7 @@ def test_invalid_options_are_rejected():
         ({"batch_duration": 0}, "`batch_duration` must be a positive number"),
         ({"exponent": 2}, r"`exponent` must be from 0 .* to 1 .*; got 2"),
         ({"chunk_size": 0}, "`chunk_size` must be a positive integer; got 0"),
+        ({"group_names": ["ces"]}, r"`group_names` must have one name for each of \d+ groups; got 1"),
     ]:
         with pytest.raises(ValueError, match=message):
             ChunkedBatchSampler(corpus(), **options)

@@ -1,26 +1,32 @@
 """Shards: the same utterances as a manifest, an index that is built once, and an error for every damaged shard."""
 
+import asyncio
 import json
 import pickle
 import re
 import shutil
 import tarfile
+from dataclasses import replace
+from pathlib import Path
 
 import fsspec
 import numpy as np
 import pytest
 import torch
+from fsspec.asyn import AsyncFileSystem
 from shards import add, change_cuts, write_shar, write_webdataset
 from tones import write_dataset
 
-from ctcdro.speech.audio import AudioError, read_audio
+from ctcdro.speech.audio import AudioError, header, read_audio
 from ctcdro.speech.batch import Skipped
+from ctcdro.speech.dataset import SpeechDataset, check_audio_exists
 from ctcdro.speech.loader import load_batches
 from ctcdro.speech.manifest import Manifest
 from ctcdro.speech.shards import build
 from ctcdro.speech.shards.build import open_index
 from ctcdro.speech.shards.dataset import ShardDataset
-from ctcdro.speech.shards.remote import read_range
+from ctcdro.storage import remote
+from ctcdro.storage.remote import download, open_binary, read_range
 
 WRITERS = {"Shar": write_shar, "webdataset": write_webdataset}
 
@@ -113,6 +119,15 @@ def test_a_truncated_index_is_built_again(shar, name):
     assert len(list(index)) == 48
 
 
+@pytest.mark.parametrize("key", ["groups", "languages", "text_size", "digest"])
+def test_an_index_that_lacks_a_key_is_built_again(shar, key):
+    path = open_index(shar.parent).folder / "index.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({name: value for name, value in content.items() if name != key}))
+    open_index(shar.parent)
+    assert json.loads(path.read_text()) == content
+
+
 def test_the_digest_depends_on_the_content_and_not_on_the_place(shar, tmp_path):
     digest = open_index(shar.parent).digest
     shutil.copytree(shar, tmp_path / "elsewhere/train")
@@ -172,30 +187,87 @@ def test_audio_is_read_by_url(shar, num_workers):
         for number, inputs, length in zip(batch.indices.tolist(), batch.inputs, batch.lengths, strict=True):
             assert np.array_equal(inputs[:length], before[number].inputs)
     (shar / "recording.000000.tar").unlink()
-    with pytest.raises(AudioError, match=r"file://.*recording\.000000\.tar: cannot be read"):
+    with pytest.raises(AudioError, match=r"file://.*recording\.000000\.tar: no such object or bucket"):
         dataset[0]
+    with pytest.raises(FileNotFoundError, match=r"file://.*recording\.000000\.tar: no such object or bucket"):
+        build.write_index(shar.parent, index.shards, [])
     (shar.parent / "train.json").write_text(json.dumps({**fields, "recording": ["nowhere://bucket/a.tar"] * 5}))
-    with pytest.raises(ValueError, match=r"nowhere://bucket/a\.tar: cannot be opened"):
+    with pytest.raises(OSError, match=r"nowhere://bucket/a\.tar: cannot be opened"):
+        open_index(shar.parent)
+    chain = "reference://a::file:///references.json"  # fsspec would evaluate the templates in that file
+    (shar.parent / "train.json").write_text(json.dumps({**fields, "recording": [chain] * 5}))
+    with pytest.raises(OSError, match=r"references\.json: chains of URLs are not supported"):
         open_index(shar.parent)
 
 
-class Faulty(fsspec.AbstractFileSystem):
-    """An object store that ignores ranges, or is overloaded."""
+class Faulty(AsyncFileSystem):
+    """An object store that ignores ranges, is overloaded, or does not answer."""
 
     protocol = "faulty"
 
-    def cat_file(self, path, start=None, end=None, **options):
+    async def _cat_file(self, path, start=None, end=None, **options):
         if "overloaded" in path:
             raise RuntimeError("503 Slow Down")
+        if "slow" in path:
+            await asyncio.sleep(600)
         return bytes(100)
 
 
-def test_faults_of_an_object_store_say_what_is_wrong():
+FAULTS = {
+    "a.tar": "20 bytes were requested, but 100 received: the server ignores ranges",
+    "overloaded.tar": "RuntimeError: 503 Slow Down",
+    "slow.tar": "no answer within 0.1 s",
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_of_an_object_store_are_errors_that_name_the_url(name, monkeypatch):
+    monkeypatch.setattr(remote, "SECONDS_PER_REQUEST", 0.1)
     fsspec.register_implementation("faulty", Faulty)
-    with pytest.raises(OSError, match="20 bytes were requested, but 100 received: the server ignores ranges"):
-        read_range("faulty://a.tar", 10, 20)
-    with pytest.raises(OSError, match="RuntimeError: 503 Slow Down"):
-        read_range("faulty://overloaded.tar", 10, 20)
+    message = rf"faulty://{name}: cannot be read \({FAULTS[name]}\)\. Check the address"
+    with pytest.raises(OSError, match=message):
+        read_range(f"faulty://{name}", 10, 20)
+
+
+def test_bad_audio_is_skipped_but_not_a_store_that_cannot_be_reached(original):
+    fsspec.register_implementation("faulty", Faulty)
+    [one, *_] = Manifest.read(original / "train.jsonl")
+    urls = ["file:///missing.flac", "faulty://overloaded.flac"]
+    manifest = Manifest([replace(one, audio_filepath=url) for url in urls])
+    dataset = SpeechDataset(manifest, manifest.vocabulary(), on_bad_audio="skip")
+    assert "file:///missing.flac: no such object or bucket" in dataset[0].error
+    for num_workers in (0, 1):
+        with pytest.raises(
+            AudioError, match=r"faulty://overloaded\.flac: cannot be read \(RuntimeError: 503"
+        ) as caught:
+            list(load_batches(dataset, [[0, 1]], num_workers))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_manifest_may_have_urls(original, tmp_path):
+    manifest = Manifest.read(original / "train.jsonl")
+    urls = Manifest([replace(one, audio_filepath=Path(one.audio_filepath).as_uri()) for one in manifest])
+    urls.write(tmp_path / "train.jsonl")
+    read = Manifest.read(tmp_path / "train.jsonl")
+    assert list(read) == list(urls)
+    check_audio_exists([read])
+    assert np.array_equal(read_audio(read[0].audio_filepath), read_audio(manifest[0].audio_filepath))
+    assert header(read[0].audio_filepath) == header(manifest[0].audio_filepath)
+
+
+def test_large_files_are_downloaded_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "BYTES_PER_REQUEST", 1000)
+    content = np.random.default_rng(0).bytes(2500)
+    (tmp_path / "a").write_bytes(content)
+    url = (tmp_path / "a").as_uri()
+    assert download(url) == content
+    monkeypatch.setattr(remote, "MAX_BYTES", 2000)
+    with pytest.raises(OSError, match=r"/a: 2,500 bytes, more than the limit of 2,000"):
+        download(url)
+    with open_binary(url) as file:
+        for start, size in [(0, 2500), (2400, 200), (10, 5), (999, 2), (2500, 1), (3000, 1)]:
+            assert file.seek(start) == start
+            assert file.read(size) == content[start : start + size]
 
 
 def test_fields_with_hyphens_have_their_own_index(shar):

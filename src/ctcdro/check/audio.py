@@ -10,7 +10,16 @@ import numpy as np
 
 from ..runtime.progress import Track
 from ..runtime.threads import map_in_threads
-from ..speech.audio import MIN_DURATION, TOLERANCE, AudioError, AudioHeader, header, read_audio
+from ..speech.audio import (
+    MIN_DURATION,
+    TOLERANCE,
+    AudioError,
+    AudioHeader,
+    UnreachableError,
+    header,
+    read_audio,
+)
+from ..storage.remote import is_url
 from .findings import Finding, Findings
 from .index import DatasetIndex, LocatedUtterance, SplitManifest
 
@@ -56,8 +65,10 @@ def _check_file(
             samples = read_audio(path, utterance.offset, duration, sample_rate)
             silent = float(np.abs(samples).max()) < SILENT
             seconds = len(samples) / sample_rate if has_own_file else seconds
+    except UnreachableError:
+        raise
     except AudioError as error:
-        kind = "unreadable audio" if os.path.exists(path) else "missing audio"
+        kind = "unreadable audio" if is_url(path) or os.path.exists(path) else "missing audio"
         return Finding(kind, "error", where, str(error))
     missing = utterance.duration - seconds
     if missing > TOLERANCE or (has_own_file and missing < -TOLERANCE):

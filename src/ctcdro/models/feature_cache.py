@@ -40,6 +40,7 @@ from ..speech.utterance import Utterance
 from ..speech.vocabulary import Vocabulary
 from ..storage.atomic import atomic_write_bytes
 from ..storage.paths import PathLike
+from ..storage.remote import is_url
 from ..storage.tensors import tensors_digest
 from .recognizer import Recognizer, RecognizerOutput
 
@@ -66,13 +67,15 @@ class FeatureCache:
 
     def path(self, utterance: Utterance) -> Path:
         """The file of an utterance's features, whether it exists or not."""
-        path = Path(utterance.audio_filepath)
+        name = utterance.audio_filepath
+        if not is_url(name):
+            name = os.path.abspath(name)
         try:
-            state = path.stat()
+            state = os.stat(name)
             version = [state.st_size, state.st_mtime_ns]
         except OSError:  # reported when the audio is read
             version = []
-        digest = _digest([os.path.abspath(path), utterance.offset, utterance.duration, *version])
+        digest = _digest([name, utterance.offset, utterance.duration, *version])
         return self.folder / digest[:2] / f"{digest[2:]}.npy"
 
     def fill(

@@ -17,13 +17,14 @@ from typing import Any
 
 from ..runtime.progress import Track, untracked
 from ..runtime.threads import map_in_threads
-from ..speech.audio import AudioError, header
+from ..speech.audio import AudioError, UnreachableError, header
 from ..speech.manifest import Manifest
 from ..speech.normalization import normalize
 from ..speech.utterance import Utterance
 from ..speech.vocabulary import can_be_language
 from ..storage.locks import lock_folder
 from ..storage.paths import PathLike
+from ..storage.remote import is_url
 from .dataset_folder import DatasetWriter, refuse_other_dataset, replace_dataset
 from .entries import EXPECTED_REASONS, TOO_LONG, CorpusEntry, Dropped
 from .statistics import Statistics
@@ -106,6 +107,8 @@ def prepare(
 def _read_length(path: str) -> Length:
     try:
         return header(path).duration
+    except UnreachableError:
+        raise
     except AudioError as error:
         return AudioError(str(error))  # a new one, because the raised one keeps its stack frames alive
 
@@ -133,7 +136,8 @@ def _accept_or_drop(
         detail = "no text" if is_blank else f"--text-norm {text_norm} removes all of {entry.text!r:.60}"
         return drop("empty transcript", detail)
     if isinstance(length, AudioError):
-        return drop("unreadable audio" if os.path.exists(entry.audio) else "missing audio", str(length))
+        is_there = is_url(entry.audio) or os.path.exists(entry.audio)
+        return drop("unreadable audio" if is_there else "missing audio", str(length))
     duration = length - entry.offset if entry.duration is None else min(entry.duration, length - entry.offset)
     if duration <= 0 or (entry.duration is not None and entry.duration > duration + entry.overshoot):
         end = "" if entry.duration is None else f" to {entry.offset + entry.duration:g} s"

@@ -20,7 +20,7 @@ from ..runtime.arguments import is_whole_number
 from .batch_arrays import Durations, Indices, PackedBatches, Seconds, running_total
 from .packing import Packer
 from .planned_rounds import PassLimit, PlannedInRounds, Weighted
-from .samplers import MAX_REPEATS, batches_of_epoch, check_matching_options, num_copies
+from .samplers import MAX_REPEATS, batches_of_epoch, check_group_names, check_matching_options, num_copies
 
 
 class GroupedDurations(Protocol):
@@ -100,7 +100,7 @@ class ChunkedBatchSampler(PlannedInRounds):
         super().__init__((), options, rank, world_size)
         self.data = data
         self.batch_duration = float(batch_duration)
-        self.group_names = group_names
+        self.group_names = check_group_names(group_names, len(data.group_sizes))
         starts = running_total(data.group_sizes)
         self._chunks = [
             self._measure(number, int(start), int(stop))

@@ -74,12 +74,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
     ) -> None:
         self.durations = _check_durations(durations)
         self.groups = _check_groups(groups, len(self.durations))
-        num_groups = self.groups.max() + 1
-        if group_names is not None and len(group_names) != num_groups:
-            raise ValueError(
-                f"`group_names` must have one name for each of {num_groups:,} groups; got {len(group_names):,}."
-            )
-        self.group_names = None if group_names is None else list(group_names)
+        self.group_names = check_group_names(group_names, int(self.groups.max()) + 1)
         options = check_matching_options(batch_duration, exponent) | {"seed": seed}
         super().__init__((self.durations, self.groups), options, rank, world_size)
         self.batch_duration = float(batch_duration)
@@ -268,6 +263,12 @@ def check_matching_options(batch_duration: Seconds, exponent: float) -> dict[str
             f"`exponent` must be from 0 (equal shares) to 1 (shares in proportion to audio); got {exponent!r}."
         )
     return {"batch_duration": float(batch_duration), "exponent": float(exponent)}
+
+
+def check_group_names(names: Sequence[str] | None, num_groups: int) -> list[str] | None:
+    if names is not None and len(names) != num_groups:
+        raise ValueError(f"`group_names` must have one name for each of {num_groups:,} groups; got {len(names):,}.")
+    return None if names is None else list(names)
 
 
 def _check_durations(durations: Numbers) -> Durations:

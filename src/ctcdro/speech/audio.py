@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
+from ..storage.remote import download, is_url
 
 with extra("data", "Reading audio"):
     import soundfile
@@ -63,13 +64,17 @@ class AudioError(ValueError):
 
     def __init__(self, message: str) -> None:
         # A `DataLoader` raises the error of a worker process again, with a traceback that ends with the message.
-        if message.startswith("Caught AudioError in "):
-            message = message.rstrip().rpartition("AudioError: ")[2]
+        if message.startswith(f"Caught {type(self).__name__} in "):
+            message = message.rstrip().rpartition(f"{type(self).__name__}: ")[2]
         super().__init__(message)
 
 
 class UnknownFormatError(AudioError):
     """A file in a format that libsndfile cannot read."""
+
+
+class UnreachableError(AudioError):
+    """An object store that cannot be read now. Its audio may be intact, so it is not skipped."""
 
 
 class AudioHeader(NamedTuple):
@@ -96,9 +101,7 @@ def header(path: PathLike) -> AudioHeader:
     """
     path = os.fspath(path)
     with open_audio(path) as file:
-        if file.frames == UNKNOWN:
-            raise AudioError(f"{path}: the header has no length. Convert the file again, not through a pipe.")
-        return AudioHeader(file.frames / file.samplerate, file.samplerate, file.channels)
+        return _header(path, file)
 
 
 def read_audio(
@@ -132,9 +135,13 @@ def decode_audio(content: bytes, name: str, duration: Seconds | None = None) -> 
 def audio_duration(content: bytes, name: str) -> Seconds:
     """The duration of a file in memory, from its header; `name` is for messages."""
     with _open_in_memory(content, name) as file:
-        if file.frames == UNKNOWN:
-            raise AudioError(f"{name}: the header has no length. Convert the file again, not through a pipe.")
-        return file.frames / file.samplerate
+        return _header(name, file).duration
+
+
+def _header(name: str, file: AudioFile) -> AudioHeader:
+    if file.frames == UNKNOWN:
+        raise AudioError(f"{name}: the header has no length. Convert the file again, not through a pipe.")
+    return AudioHeader(file.frames / file.samplerate, file.samplerate, file.channels)
 
 
 def _open_in_memory(content: bytes, name: str) -> AudioFile:
@@ -194,6 +201,11 @@ def open_audio(path: str) -> AudioFile:
         UnknownFormatError: if libsndfile does not recognize the format.
         AudioError: if the file cannot be read for another reason.
     """
+    if is_url(path):
+        try:
+            return _open_in_memory(download(path), path)
+        except OSError as error:
+            raise not_read(path, error) from error
     if not os.path.isfile(path):  # opening a pipe would wait for its writer
         raise AudioError(f"{path}: {_why_not_opened(path)}")
     try:
@@ -203,6 +215,13 @@ def open_audio(path: str) -> AudioFile:
         raise kind(f"{path}: {_why_not_opened(path, error)}") from error
     _check_header(path, file)
     return file
+
+
+def not_read(location: str, error: OSError) -> AudioError:
+    """The error for a file, or an object of a store, that cannot be read."""
+    if is_url(location):
+        return (AudioError if isinstance(error, FileNotFoundError) else UnreachableError)(str(error))
+    return AudioError(f"{location}: cannot be read ({error}). Has it been moved?")
 
 
 def _check_header(path: str, file: AudioFile) -> None:

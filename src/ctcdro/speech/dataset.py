@@ -16,7 +16,17 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from .audio import MIN_DURATION, SAMPLE_RATE, AudioError, Samples, Seconds, check_duration, read_audio
+from ..storage.remote import is_url
+from .audio import (
+    MIN_DURATION,
+    SAMPLE_RATE,
+    AudioError,
+    Samples,
+    Seconds,
+    UnreachableError,
+    check_duration,
+    read_audio,
+)
 from .batch import LoadedUtterance, Skipped
 from .manifest import Manifest
 from .vocabulary import Vocabulary
@@ -31,12 +41,15 @@ Augment: TypeAlias = Callable[[npt.NDArray[np.float32], int, int], npt.NDArray[n
 
 
 def check_audio_exists(manifests: Iterable[Manifest]) -> None:
-    """Checks that all audio files exist, without opening them, so that a missing file stops a run before it starts."""
+    """Checks that all audio files exist, so that a missing one stops a run before it starts.
+
+    Files are not opened, and object stores are not asked.
+    """
     missing = [
         (manifest.where(index), utterance.audio_filepath)
         for manifest in manifests
         for index, utterance in enumerate(manifest)
-        if not os.path.exists(utterance.audio_filepath)
+        if not (is_url(utterance.audio_filepath) or os.path.exists(utterance.audio_filepath))
     ]
     if missing:
         where, path = missing[0]
@@ -105,6 +118,8 @@ class UtteranceDataset(Dataset[LoadedUtterance | Skipped], ABC):
             inputs = self._read(index)
         except AudioError as error:
             message = f"{self._where(index)}: {error}"
+            if isinstance(error, UnreachableError):
+                raise UnreachableError(message) from error
             if self.on_bad_audio == "skip":
                 return Skipped(message)
             raise AudioError(message) from error

@@ -5,10 +5,10 @@ A manifest is a file of JSON lines, one utterance per line, with the field names
     {"audio_filepath": "clips/a1.flac", "duration": 3.2, "text": "dobrý den", "lang": "ces"}
 
 Required fields are `audio_filepath` (absolute, or relative to the folder of the manifest and below it, see
-`storage.paths`), `duration` (seconds), `text` and `lang`. Optional fields are `id`, `offset` (seconds into the file),
-`corpus` and `speaker`. Other fields are kept. For an utterance in several languages, `lang` has the share of each, in
-order of appearance, such as {"cmn": 0.6, "eng": 0.4}. A group's number is its position among the sorted names of all
-groups, so it does not depend on the order of the data.
+`storage.paths`; or a URL), `duration` (seconds), `text` and `lang`. Optional fields are `id`, `offset` (seconds into
+the file), `corpus` and `speaker`. Other fields are kept. For an utterance in several languages, `lang` has the share of
+each, in order of appearance, such as {"cmn": 0.6, "eng": 0.4}. A group's number is its position among the sorted names
+of all groups, so it does not depend on the order of the data.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..storage.atomic import atomic_write
 from ..storage.field_checks import shorten
 from ..storage.json_files import json_line, read_json_lines
 from ..storage.paths import PathLike, escapes_folder
+from ..storage.remote import is_url
 from .language_shares import check_shares, largest_share
 from .utterance import Utterance
 from .vocabulary import Vocabulary
@@ -188,6 +189,8 @@ def _field_shares(utterance: Utterance, name: str) -> Mapping[str, float]:
 
 def manifest_line(utterance: Utterance, folder: Path) -> str:
     """The line of an utterance in a manifest in `folder` (absolute). Paths of audio below `folder` become relative."""
+    if is_url(utterance.audio_filepath):
+        return json_line(utterance.to_record())
     audio = Path.cwd() / utterance.audio_filepath  # keeps `..`, whose meaning depends on symbolic links
     if audio.is_relative_to(folder) and not escapes_folder(str(audio.relative_to(folder))):
         audio = audio.relative_to(folder)

@@ -11,11 +11,15 @@ import os
 from pathlib import Path
 from typing import TypeAlias
 
+from .remote import is_url
+
 PathLike: TypeAlias = str | os.PathLike[str]
 
 
 def resolve_audio_path(path: str, folder: PathLike) -> str:
-    """The path of an audio file that a manifest in `folder` names."""
+    """The path of an audio file that a manifest in `folder` names; URLs stay as they are."""
+    if is_url(path):
+        return path
     if ".." in path and escapes_folder(path) and not os.path.isabs(path):
         raise ValueError(f"{path!r:.60} points outside the folder of the manifest; use an absolute path instead")
     return os.path.join(folder, path)

@@ -5,5 +5,4 @@ entries    the utterances of a shard, and where their audio is
 build      reads all shards once, without decoding audio, and writes an index
 index      `ShardIndex`: reads any utterance, in memory that does not grow with their number
 dataset    `ShardDataset`: the utterances with their audio
-remote     shards on object stores
 """

@@ -22,12 +22,12 @@ from ...runtime.progress import Track, untracked
 from ...storage.atomic import atomic_folder
 from ...storage.json_files import json_line, read_json_lines, write_json
 from ...storage.locks import lock_folder
+from ...storage.remote import is_url
 from ..manifest import group_shares
 from ..vocabulary import can_be_character, can_be_language
 from .entries import ShardEntry, read_entries
 from .index import FORMAT, RECORD, IndexedLanguage, ShardIndex
 from .layout import Shard, find_shards
-from .remote import is_url
 
 INDEX = "train-index"  # next to the folder of the shards, in which lhotse would take it for one
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..audio import MIN_DURATION, SAMPLE_RATE, AudioError, Samples, Seconds, check_duration, decode_audio
+from ...storage.remote import read_range
+from ..audio import (
+    MIN_DURATION,
+    SAMPLE_RATE,
+    AudioError,
+    Samples,
+    Seconds,
+    check_duration,
+    decode_audio,
+    not_read,
+)
 from ..batch import LoadedUtterance
 from ..dataset import Augment, OnBadAudio, UtteranceDataset
 from ..vocabulary import Vocabulary
 from .index import ShardIndex
-from .remote import read_range
 
 
 class ShardAudioReader:
@@ -28,7 +37,7 @@ class ShardAudioReader:
         try:
             content = read_range(place.path, place.start, place.size)
         except OSError as error:
-            raise AudioError(f"{place.path}: cannot be read ({error}). Has it been moved?") from error
+            raise not_read(place.path, error) from error
         if len(content) < place.size:
             raise AudioError(f"{place.path}: ends before byte {place.start + place.size:,}. Copy this shard again.")
         samples = decode_audio(content, place.path, self.index[number].duration)

@@ -13,11 +13,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ...storage.field_checks import check_seconds, optional_text
 from ...storage.json_files import parse_json, read_json_lines
+from ...storage.remote import open_binary
 from ...storage.tar_members import TarMember, tar_members
 from ..audio import audio_duration
 from ..utterance import Utterance
 from .layout import Shard
-from .remote import open_binary
 
 METADATA_ENDINGS = (".json", ".nometa")
 NO_AUDIO = ".nodata"

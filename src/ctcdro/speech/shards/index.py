@@ -76,23 +76,26 @@ class ShardIndex:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._content: dict[str, Any] = read_json(folder / "index.json")
-        self.shards = [Shard(line["audio"], line["cuts"]) for _, line in read_json_lines(folder / "shards.jsonl")]
+        shards = [line for _, line in read_json_lines(folder / "shards.jsonl")]
         # Reading at a position does not depend on a process, so workers may share these files.
         self._records, self._texts = (os.open(folder / name, os.O_RDONLY) for name in ("records.bin", "texts.bin"))
         for descriptor in (self._records, self._texts):
             weakref.finalize(self, os.close, descriptor)
-        self._check()
-        self.languages = {name: IndexedLanguage(**values) for name, values in self._content["languages"].items()}
-        self._language_names = list(self.languages)
-
-    def _check(self) -> None:
-        """Rejects an index of another version, or one that a full disk or a power failure has truncated."""
         content = self._content
-        sizes = [os.fstat(descriptor).st_size for descriptor in (self._records, self._texts)]
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise ValueError(f"{self.folder}: written by another version. Delete it; it will be built again.")
-        if sizes != [RECORD.itemsize * len(self), content["text_size"]]:
-            raise ValueError(f"{self.folder}: damaged. Delete it; it will be built again.")
+            raise ValueError(f"{folder}: written by another version. Delete it; it will be built again.")
+        sizes = [os.fstat(descriptor).st_size for descriptor in (self._records, self._texts)]
+        try:
+            is_whole = sizes == [RECORD.itemsize * len(self), content["text_size"]]
+            self.shards = [Shard(line["audio"], line["cuts"]) for line in shards]
+            self.languages = {name: IndexedLanguage(**values) for name, values in content["languages"].items()}
+            self.digest = str(content["digest"])
+            """Of all utterances, and of the positions of their audio."""
+        except (AttributeError, KeyError, TypeError):
+            is_whole = False
+        if not is_whole:  # such as by a full disk or a power failure
+            raise ValueError(f"{folder}: damaged. Delete it; it will be built again.")
+        self._language_names = list(self.languages)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ShardIndex, (self.folder,)
@@ -114,11 +117,6 @@ class ShardIndex:
             lang=self._language_names[record["language"]],
             id=content[:id_size].decode() or None,
         )
-
-    @property
-    def digest(self) -> str:
-        """Of all utterances, and of the positions of their audio."""
-        return str(self._content["digest"])
 
     @property
     def group_names(self) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ...storage.json_files import read_json
 from ...storage.paths import resolve_audio_path
-from .remote import is_url
+from ...storage.remote import is_url
 
 FOLDER = "train"
 FIELDS = "train.json"
