@@ -184,6 +184,17 @@ def test_a_batch_goes_into_the_losses_as_it_is(corpus, vocabulary):
 # Files that cannot be read.
 
 
+def test_the_process_of_the_loop_ends_workers_that_a_fork_server_started(corpus, vocabulary):
+    loader = load_batches(SpeechDataset(corpus, vocabulary), [[0], [1]], num_workers=1)
+    loader.multiprocessing_context = "forkserver"
+    batches = iter(loader)
+    next(batches)
+    [worker] = multiprocessing.active_children()
+    worker.terminate()
+    worker.join(60)
+    assert worker.exitcode == 0
+
+
 @pytest.mark.parametrize(
     ("num_workers", "number", "message"),
     [

@@ -12,6 +12,7 @@ leaves torch's global generator unchanged. A file that cannot be read stops the 
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -74,17 +75,18 @@ def load_batches(
 def _ignore_signals_of_others(worker: int) -> None:
     """Makes a worker ignore stop signals that are sent to all processes, for example by `timeout` or a cluster.
 
-    The loop may need batches to finish a step. SIGTERM from the parent still ends the worker.
+    The loop may need batches to finish a step. SIGTERM from the process of the loop still ends the worker.
     """
-    if not hasattr(signal, "sigwaitinfo"):  # macOS
+    loop = multiprocessing.parent_process()  # not `os.getppid()`, which may be a fork server
+    if loop is None or not hasattr(signal, "sigwaitinfo"):  # macOS
         return
-    parent, stops = os.getppid(), {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2}
+    stops = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2}
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)
 
     def wait() -> None:
         while True:
             received = signal.sigwaitinfo(stops)
-            if received.si_signo == signal.SIGTERM and received.si_pid == parent:
+            if received.si_signo == signal.SIGTERM and received.si_pid == loop.pid:
                 os._exit(0)
 
     threading.Thread(target=wait, daemon=True).start()
