@@ -65,6 +65,10 @@ def test_batches_have_all_utterances_and_little_padding():
     batches = group_by_length(durations, 30.0)
     assert sorted(index for batch in batches for index in batch) == list(range(200))
     assert all(max(durations[batch]) * len(batch) <= 30.0 for batch in batches)
+    matched = group_by_length(durations, 30.0, most_padding=0.03)
+    assert sorted(index for batch in matched for index in batch) == list(range(200))
+    assert all(min(durations[batch]) >= 0.97 * max(durations[batch]) for batch in matched)
+    assert len(batches) < len(matched) < 200
 
 
 def test_unreadable_audio_stops_or_counts_as_nothing_recognized(run, tmp_path, caplog):

@@ -129,12 +129,19 @@ def best_texts(output: RecognizerOutput, vocabulary: Vocabulary, beam: Search | 
     return [beam(log_probs[:num]) for log_probs, num in zip(all_log_probs, num_frames, strict=True)]
 
 
-def group_by_length(durations: npt.NDArray[np.float64], batch_duration: float) -> list[list[int]]:
-    """Batches of utterances of similar length, longest first, with at most `batch_duration` seconds of padded audio."""
+def group_by_length(
+    durations: npt.NDArray[np.float64], batch_duration: float, most_padding: float = 1.0
+) -> list[list[int]]:
+    """Batches of utterances of similar length, longest first, with at most `batch_duration` seconds of padded audio.
+
+    Args:
+        most_padding: of an utterance, as a fraction of the longest one in its batch.
+    """
     batches: list[list[int]] = []
     longest = 0.0
     for index in np.argsort(-durations, kind="stable").tolist():
-        if batches and longest * (len(batches[-1]) + 1) <= batch_duration:
+        fits = longest * (len(batches[-1]) + 1) <= batch_duration if batches else False
+        if fits and durations[index] >= (1 - most_padding) * longest:
             batches[-1].append(index)
         else:
             batches.append([index])

@@ -57,6 +57,9 @@ LONGEST_GAP = 0.4
 # Seconds of audio from which batches are formed: enough for little padding, while transcripts appear early.
 SECONDS_AHEAD = 300.0
 
+# Of a piece, relative to the longest one in its batch.
+MOST_PADDING_ON_CPU = 0.03
+
 
 class Transcriber:
     """A model that is loaded once and transcribes any number of recordings.
@@ -100,6 +103,8 @@ class Transcriber:
         self.beam = beam
         is_cpu = next(self.model.parameters()).device.type == "cpu"
         self.batch_duration = batch_duration or (10.0 if is_cpu else 50.0)
+        # A CPU gains little from large batches, and pads at its usual speed.
+        self._most_padding = MOST_PADDING_ON_CPU if is_cpu else 1.0
         self._labels = None if language is None else self.vocabulary.labels_of(language)
         if language is not None and self.vocabulary.characters_by_language is None:
             logger.warning(
@@ -197,7 +202,7 @@ class Transcriber:
 
     def _recognize(self, waiting: list[tuple[_Job, Piece]]) -> None:
         durations = np.array([len(piece.samples) / SAMPLE_RATE for _, piece in waiting])
-        for indices in group_by_length(durations, self.batch_duration):
+        for indices in group_by_length(durations, self.batch_duration, self._most_padding):
             pieces = [waiting[index][1] for index in indices]
             for index, log_probs in zip(indices, self._log_probs(pieces), strict=True):
                 job, piece = waiting[index]
