@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor
 
@@ -30,15 +32,22 @@ def check_labels_async(targets: Tensor, target_lengths: Tensor, num_labels: int,
 
 
 def check_labels(targets: Tensor, target_lengths: list[int], num_labels: int, blank: int) -> None:
-    rows, start = targets.tolist(), 0
-    for utterance, length in enumerate(target_lengths):
-        labels = rows[utterance][:length] if targets.ndim == 2 else rows[start : start + length]
-        start += length
-        if labels and (min(labels) < 0 or max(labels) >= num_labels or blank in labels):
-            wrong = next(label for label in labels if label == blank or not 0 <= label < num_labels)
-            raise ValueError(
-                f"`targets`: utterance {utterance} has label {wrong}, {_why_wrong(wrong, num_labels, blank)}"
-            )
+    rows = targets.tolist()
+    if targets.ndim == 1:
+        ends = list(itertools.accumulate(target_lengths))
+        transcripts = [rows[end - length : end] for end, length in zip(ends, target_lengths, strict=True)]
+    else:
+        transcripts = [row[:length] for row, length in zip(rows, target_lengths, strict=True)]
+    labels = set().union(*transcripts)
+    if labels and (blank in labels or min(labels) < 0 or max(labels) >= num_labels):
+        wrong = {label for label in labels if label == blank or not 0 <= label < num_labels}
+        utterance, label = next(
+            (utterance, label)
+            for utterance, transcript in enumerate(transcripts)
+            for label in transcript
+            if label in wrong
+        )
+        raise ValueError(f"`targets`: utterance {utterance} has label {label}, {_why_wrong(label, num_labels, blank)}")
 
 
 def _why_wrong(label: int, num_labels: int, blank: int) -> str:

@@ -25,18 +25,14 @@ def largest_groups(groups: Tensor) -> Tensor:
     return groups if groups.ndim == 1 else groups.argmax(dim=1)
 
 
-def list_shares(groups: Tensor) -> list[list[tuple[int, float]]]:
+def list_shares(rows: Tensor) -> list[list[tuple[int, float]]]:
     """The groups and positive shares of each utterance, read by the host.
 
     Example:
-        >>> list_shares(torch.tensor([1, 0]))
-        [[(1, 1.0)], [(0, 1.0)]]
         >>> list_shares(torch.tensor([[0.25, 0.75], [1.0, 0.0]]))
         [[(0, 0.25), (1, 0.75)], [(0, 1.0)]]
     """
-    if groups.ndim == 1:
-        return [[(group, 1.0)] for group in groups.tolist()]
-    return [[(group, share) for group, share in enumerate(row) if share > 0] for row in groups.tolist()]
+    return [[(group, share) for group, share in enumerate(row) if share > 0] for row in rows.tolist()]
 
 
 def sum_by_group(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:

@@ -80,7 +80,10 @@ def weighted_sum(log_weights: Tensor, losses: Tensor, groups: Tensor, factor: fl
     """
     if host_memory.is_readable(losses, groups):
         weights = [factor * math.exp(log_weight) for log_weight in log_weights.tolist()]
-        scales = [sum(share * weights[group] for group, share in shares) for shares in list_shares(groups)]
+        if groups.ndim == 1:
+            scales = [weights[group] for group in groups.tolist()]
+        else:
+            scales = [sum(share * weights[group] for group, share in shares) for shares in list_shares(groups)]
         return torch.dot(torch.tensor(scales, dtype=losses.dtype), losses)
     return torch.dot(mean_of_groups(factor * log_weights.exp(), groups).to(losses.dtype), losses)
 
@@ -137,21 +140,29 @@ def _add_in_python(
     if largest and not 0 <= min(largest) <= max(largest) < len(sums):
         raise ValueError(f"`groups` must be from 0 to {len(sums) - 1}; got {min(largest)} to {max(largest)}.")
     characters_of = [0] * len(values) if characters is None else characters.tolist()
-    parts: dict[int, list[float]] = {}  # losses of each group, times shares
-    num_finite: Counter[int] = Counter()  # by the group with the largest share
-    total_shares: defaultdict[tuple[int, int], float] = defaultdict(float)  # by that group, and the group of the share
-    for loss, of_group, shares, length in zip(values, largest, list_shares(groups), characters_of, strict=True):
-        if not math.isfinite(loss):
-            continue
-        num_finite[of_group] += 1
-        for group, share in shares:
-            parts.setdefault(group, []).append(share * loss)
-            total_shares[of_group, group] += share
-            lengths[group] += share * length
+    parts: defaultdict[int, list[float]] = defaultdict(list)  # losses of each group, times shares
+    if groups.ndim == 1:
+        for loss, group, length in zip(values, largest, characters_of, strict=True):
+            if math.isfinite(loss):
+                parts[group].append(loss)
+                lengths[group] += length
+        for group, group_losses in parts.items():
+            entries[group] += 1 if by_batch else len(group_losses)
+    else:
+        num_finite: Counter[int] = Counter()  # by the group with the largest share
+        total_shares: defaultdict[tuple[int, int], float] = defaultdict(float)  # by that group and that of the share
+        for loss, of_group, shares, length in zip(values, largest, list_shares(groups), characters_of, strict=True):
+            if not math.isfinite(loss):
+                continue
+            num_finite[of_group] += 1
+            for group, share in shares:
+                parts[group].append(share * loss)
+                total_shares[of_group, group] += share
+                lengths[group] += share * length
+        for (of_group, group), total in total_shares.items():
+            entries[group] += total / num_finite[of_group] if by_batch else total
     for group, group_losses in parts.items():
         sums[group] += sum(group_losses)
-    for (of_group, group), total in total_shares.items():
-        entries[group] += total / num_finite[of_group] if by_batch else total
     pending.copy_(torch.tensor((sums, entries, lengths)))
     skipped = [group for group, loss in zip(largest, values, strict=True) if loss == math.inf]
     for group in skipped:
