@@ -95,8 +95,8 @@ def speed_table(folder: Path, model: Path, exported: Path, num_rounds: int) -> R
     import transformers
 
     table = ResultTable(
-        *("recordings", "threads", "real-time factor", "transformers / ours, batches of 1"),
-        *("transformers / ours, batches of 8", "identical texts"),
+        *("recordings", "threads", "real-time factor", "speed relative to transformers, batches of 1"),
+        *("relative to transformers, batches of 8", "identical texts"),
     )
     rng = np.random.default_rng(0)
     transcriber = Transcriber(model, device="cpu")
