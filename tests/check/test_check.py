@@ -19,6 +19,7 @@ from ctcdro.check.check import check_dataset
 from ctcdro.check.findings import MAX_KEPT
 from ctcdro.check.texts import num_frames
 from ctcdro.prepare import statistics
+from ctcdro.speech import audio as speech_audio
 
 
 def record(name, text="ahoj", lang="ces", duration=1.0, **others):
@@ -370,6 +371,16 @@ def test_headers_of_files_with_several_utterances_are_read_once(tmp_path, monkey
     monkeypatch.setattr(audio, "header", lambda path, header=audio.header: opened.append(path) or header(path))
     dataset(tmp_path, [record("a")] * 50 + [record("b")])
     check_dataset(tmp_path, decode=False, num_threads=1)
+    assert Counter(os.path.basename(path) for path in opened) == {"a.wav": 1, "b.wav": 1}
+
+
+def test_a_file_of_one_utterance_is_opened_once(tmp_path, monkeypatch):
+    """From a store, it is downloaded each time."""
+    opened = []
+    original = speech_audio.open_audio
+    monkeypatch.setattr(speech_audio, "open_audio", lambda path: opened.append(path) or original(path))
+    dataset(tmp_path, [record("a"), record("b")])
+    check_dataset(tmp_path, num_threads=1)
     assert Counter(os.path.basename(path) for path in opened) == {"a.wav": 1, "b.wav": 1}
 
 

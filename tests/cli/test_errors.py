@@ -154,15 +154,24 @@ def test_warnings_are_always_printed_and_other_log_messages_if_verbose(folder, m
     assert logging.getLogger("ctcdro").handlers == []
 
 
-@pytest.mark.parametrize("rank", ["0", "1"])
-def test_warnings_are_printed_by_one_process(rank, folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("environment", "is_printed"),
+    [
+        ({"RANK": "0", "WORLD_SIZE": "2"}, True),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, False),
+        ({"RANK": ""}, True),
+        ({"OMPI_COMM_WORLD_RANK": "1"}, True),  # possibly another command than that of rank 0
+    ],
+)
+def test_warnings_are_printed_by_one_process_of_a_run(environment, is_printed, folder, monkeypatch):
     def warn(*arguments):
         logging.getLogger("ctcdro").warning("five")
         raise ValueError("stop")
 
-    monkeypatch.setenv("RANK", rank)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr("ctcdro.check.check.check_dataset", warn)
-    assert ("ctcdro: warning: five" in run("check", "data", cwd=folder).stderr) == (rank == "0")
+    assert ("ctcdro: warning: five" in run("check", "data", cwd=folder).stderr) == is_printed
 
 
 def test_a_terminal_without_accents_shows_what_it_can(tmp_path):

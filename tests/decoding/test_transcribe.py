@@ -1,5 +1,6 @@
 """Recordings of any length, transcribed by a model that reads tones."""
 
+import io
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import torch
 from in_process import run as run_command
 from tones import LETTERS, RATE, SECONDS_A_LETTER, spoken
 
+from ctcdro.cli.console import escaped
 from ctcdro.decoding import transcribe
 from ctcdro.decoding.beam_search import BeamSearch
 from ctcdro.decoding.recordings import AudioInput, find_recordings
@@ -213,15 +215,16 @@ def test_paths_on_stdin_and_bad_inputs_are_each_one_line(run, manifest, tmp_path
     (tmp_path / "empty.wav").touch()
     (tmp_path / "text.wav").write_text("no audio")
     (tmp_path / "none").mkdir()
-    lines = [tmp_path / "empty.wav", tmp_path / "text.wav", tmp_path / "none", tmp_path / "missing.wav"]
+    lines = [tmp_path / "empty.wav", tmp_path / "text.wav", tmp_path / "none", tmp_path / os.fsdecode(b"caf\xe9.wav")]
     good = manifest[0].audio_filepath
-    monkeypatch.setattr("sys.stdin.read", lambda: "\n".join(map(str, [*lines, good])), raising=False)
+    listed = io.BytesIO(b"\n".join(os.fsencode(path) for path in [*lines, good]))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(listed, encoding="utf-8"))
     done = run_command("transcribe", run.path, "-")
     assert done.returncode == 1
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [good]
     summary, *faults = done.stderr.splitlines()
     assert summary == "4 of 5 recordings could not be transcribed:"
-    assert [line.split(": ")[0].strip() for line in faults] == [str(path) for path in lines]
+    assert [line.split(": ")[0].strip() for line in faults] == [escaped(str(path)) for path in lines]
 
 
 def test_a_model_that_does_not_fit_is_one_line(run, manifest, tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import soxr
 import torch
 import transformers
 from tiny_encoders import parakeet_features
@@ -112,3 +113,21 @@ def test_silence_has_finite_features():
     silence = torch.zeros(1, 3_200), torch.tensor([3_200])
     for features in (SmallLogMel(80), KaldiFbank(), WhisperLogMel(80), ParakeetLogMel(80)):
         assert features(*silence).isfinite().all()
+
+
+def narrowband():
+    """Loud speech-like tones of 4 s at 8 kHz, resampled: nothing above 4 kHz but the errors of the resampler."""
+    time = np.arange(32_000) / 8_000
+    tones = sum(np.sin(2 * np.pi * frequency * time) for frequency in (150, 700, 1_900)) / 3
+    audio = soxr.resample((tones * np.sin(3 * time) ** 2).astype(np.float32), 8_000, 16_000)
+    return torch.from_numpy(audio)[None], torch.tensor([len(audio)])
+
+
+def test_features_of_narrowband_audio_do_not_depend_on_rounding():
+    """In evaluation mode, and with the matrix of exported models."""
+    exact, exported, evaluated = SmallLogMel(80), SmallLogMel(80).eval(), SmallLogMel(80).eval()
+    exported.replace_fft()
+    audio, num_samples = narrowband()
+    expected = exact.eval().double()(audio, num_samples)
+    torch.testing.assert_close(evaluated(audio, num_samples), expected.float(), rtol=0, atol=1e-4)
+    torch.testing.assert_close(exported(audio, num_samples), evaluated(audio, num_samples), rtol=0, atol=1e-5)

@@ -210,6 +210,7 @@ def test_lengths_that_do_not_fit_are_named():
             [2, 3, 1],
             "`target_lengths`: utterance 1 has 3 labels, but `targets` has only 2 columns",
         ),
+        (PADDED[:2], [10, 10, 10], [2, 2, 1], "`targets` must have one row per utterance; got 2 rows for 3 utterances"),
         (PADDED, [10, 10, 10], [2, -2, 1], "`target_lengths` must not be negative; got -2"),
         (IN_A_ROW, [10, 10, 10], [2, 2, 2], "`target_lengths` must sum to the length of .* got 6 and 5"),
     ):

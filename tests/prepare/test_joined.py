@@ -1,5 +1,7 @@
 """Pairs of utterances in training data."""
 
+import os
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,7 @@ import soundfile
 from layouts import write_audio
 
 from ctcdro import Manifest, Utterance
-from ctcdro.prepare.joined import join_pairs
+from ctcdro.prepare.joined import choose_seconds, join_pairs
 from ctcdro.speech.audio import SAMPLE_RATE, read_audio
 
 QUANTUM = 2**-14  # FLAC has 16 bits
@@ -32,6 +34,7 @@ def dataset(tmp_path):
             id=f"u{number}",
             corpus=("a", "b")[number // 6],
             speaker=f"speaker {number % 4}",
+            extra={"devices": [number // 4]},
         )
         for number in range(11)
     ]
@@ -59,6 +62,8 @@ def test_each_utterance_occurs_alone_and_in_front_of_another_of_its_language(dat
         assert second != first
         assert pair.lang == second.lang == first.lang
         assert pair.speaker == (first.speaker if first.speaker == second.speaker else None)
+        assert pair.corpus == (first.corpus if first.corpus == second.corpus else None)
+        assert pair.extra == (first.extra if first.extra == second.extra else {})
         pause = pair.duration - first.duration - second.duration
         assert abs(pause) < 1e-3 or 0.1 <= pause <= 0.8
         samples = read_audio(pair.audio_filepath)
@@ -132,6 +137,39 @@ def test_a_dataset_stays_whole_if_its_replacement_is_interrupted(dataset, tmp_pa
     assert pairs_of(tmp_path / "out") == [one for one, _ in before]
     for one, samples in before:
         np.testing.assert_array_equal(read_audio(one.audio_filepath), samples)
+
+
+def test_the_same_command_resumes_and_joins_again_what_changed_or_is_damaged(dataset, tmp_path):
+    def interrupted(numbers, *_):
+        yield from list(numbers)[:6]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        join_pairs(dataset, tmp_path / "out", track=interrupted)
+    kept = {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "out" / "audio").iterdir())}
+    damaged = next(iter(kept))
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[: len(content) // 2])
+    join_pairs(dataset, tmp_path / "out")
+    assert damaged.read_bytes() == content
+    assert {path for path, time in kept.items() if path.stat().st_mtime_ns == time} == set(kept) - {damaged}
+    assert len(pairs_of(tmp_path / "out")) == 12
+    first = Manifest.read(dataset / "train.jsonl")[0]
+    os.utime(first.audio_filepath, ns=(0, 0))
+    before = pairs_of(tmp_path / "out")
+    join_pairs(dataset, tmp_path / "out")
+    changed = [old.text for old, new in zip(before, pairs_of(tmp_path / "out"), strict=True) if old != new]
+    assert changed == [one.text for one in before if f"{first.text} " in f"{one.text} "]
+
+
+def test_every_partner_that_is_short_enough_is_as_likely():
+    utterances = [Utterance("a.wav", seconds, "x", "ces") for seconds in (3.0, 1.0, 2.0, 4.0, 1.0)]
+    chosen = [choose_seconds(Manifest(utterances), "lang", 4.0, seed) for seed in range(600)]
+    assert {tuple(pairs) for pairs in chosen} == {(0, 1, 2, 4)}  # the utterance of 4 s has no partner
+    for first, partners in {0: {1, 4}, 1: {0, 2, 4}, 2: {1, 4}, 4: {0, 1, 2}}.items():
+        counts = Counter(pairs[first] for pairs in chosen)
+        assert set(counts) == partners
+        assert min(counts.values()) > 0.75 * 600 / len(partners)
 
 
 def test_a_dataset_is_not_replaced_by_its_own_pairs(dataset):

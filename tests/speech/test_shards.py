@@ -1,7 +1,9 @@
 """Shards: the same utterances as a manifest, an index that is built once, and an error for every damaged shard."""
 
 import asyncio
+import errno
 import json
+import os
 import pickle
 import re
 import shutil
@@ -210,12 +212,18 @@ class Faulty(AsyncFileSystem):
             raise RuntimeError("503 Slow Down")
         if "slow" in path:
             await asyncio.sleep(600)
+        if "denied" in path or "empty" in path:  # errors of s3fs: a wrong region, a range of an empty object
+            raise OSError(errno.EINVAL, "the region 'us-east-1' is wrong")
         return bytes(100)
+
+    async def _info(self, path, **options):
+        return {"size": {"empty.tar": 0, "endless.tar": None}.get(path, 100), "type": "file", "name": path}
 
 
 FAULTS = {
     "a.tar": "20 bytes were requested, but 100 received: the server ignores ranges",
     "overloaded.tar": "RuntimeError: 503 Slow Down",
+    "denied.tar": "the region 'us-east-1' is wrong",
     "slow.tar": "no answer within 0.1 s",
 }
 
@@ -225,8 +233,22 @@ def test_faults_of_an_object_store_are_errors_that_name_the_url(name, monkeypatc
     monkeypatch.setattr(remote, "SECONDS_PER_REQUEST", 0.1)
     fsspec.register_implementation("faulty", Faulty)
     message = rf"faulty://{name}: cannot be read \({FAULTS[name]}\)\. Check the address"
-    with pytest.raises(OSError, match=message):
-        read_range(f"faulty://{name}", 10, 20)
+    for start in (0, 10):
+        with pytest.raises(OSError, match=message):
+            read_range(f"faulty://{name}", start, 20)
+
+
+def test_an_empty_object_is_empty_and_one_without_size_is_an_error():
+    fsspec.register_implementation("faulty", Faulty)
+    assert read_range("faulty://empty.tar", 0, 20) == b""
+    with pytest.raises(OSError, match=r"endless\.tar: cannot be read \(the server does not send its size\)"):
+        open_binary("faulty://endless.tar")
+
+
+def test_a_url_of_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AudioError, match=r"pipe: is a folder, pipe or device; expected a file\."):
+        read_audio((tmp_path / "pipe").as_uri())
 
 
 def test_bad_audio_is_skipped_but_not_a_store_that_cannot_be_reached(original):

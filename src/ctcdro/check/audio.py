@@ -15,9 +15,11 @@ from ..speech.audio import (
     TOLERANCE,
     AudioError,
     AudioHeader,
+    Samples,
     UnreachableError,
     header,
     read_audio,
+    read_to_end,
 )
 from ..storage.remote import is_url
 from .findings import Finding, Findings
@@ -57,14 +59,17 @@ def _check_file(
     utterance, where = located.utterance, located.where
     path = utterance.audio_filepath
     try:
-        file_duration, sample_rate, _ = read_header(path)
-        seconds = file_duration - utterance.offset
-        silent = False
-        if decode:
-            duration = None if has_own_file else min(utterance.duration, max(seconds, 1 / sample_rate))
-            samples = read_audio(path, utterance.offset, duration, sample_rate)
-            silent = float(np.abs(samples).max()) < SILENT
-            seconds = len(samples) / sample_rate if has_own_file else seconds
+        samples: Samples | None = None
+        if decode and has_own_file:  # opened once: to open it, an object of a store is downloaded
+            samples, sample_rate = read_to_end(path)
+            seconds = len(samples) / sample_rate
+        else:
+            file_duration, sample_rate, _ = read_header(path)
+            seconds = file_duration - utterance.offset
+            if decode:
+                duration = min(utterance.duration, max(seconds, 1 / sample_rate))
+                samples = read_audio(path, utterance.offset, duration, sample_rate)
+        silent = samples is not None and float(np.abs(samples).max()) < SILENT
     except UnreachableError:
         raise
     except AudioError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -57,13 +58,14 @@ def escaped(text: str) -> str:
 def verbosity(quiet: bool, verbose: bool) -> Iterator[None]:
     """Hides progress with `quiet`; shows all log messages and the traceback of an error with `verbose`.
 
-    Warnings of other processes of the same run repeat those of the first, and are hidden.
+    Warnings of other processes of the same run repeat those of the first, and are hidden. Launchers of runs set
+    `WORLD_SIZE`; `mpirun` and `srun`, which can also start independent commands, do not.
     """
     logger, handler = logging.getLogger("ctcdro"), _MessageHandler()
-    least = logging.WARNING if is_first_process() else logging.ERROR
+    repeats_first = os.environ.get("WORLD_SIZE", "1") != "1" and not is_first_process()
     level, messages.quiet = logger.level, quiet
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if verbose else least)
+    logger.setLevel(logging.DEBUG if verbose else logging.ERROR if repeats_first else logging.WARNING)
     try:
         yield
     except Exception as error:

@@ -13,7 +13,8 @@ from .reader_commands import Out, Overwrite, print_dataset
 
 def joined(
     dataset: Annotated[
-        Path, typer.Argument(metavar="DATASET", help="Folder of a dataset, which must stay.", callback=must_be_folder())
+        Path,
+        typer.Argument(metavar="DATASET", help="Folder of a dataset. Keep it afterwards.", callback=must_be_folder()),
     ],
     out: Out,
     max_duration: Annotated[
@@ -28,7 +29,8 @@ def joined(
 ) -> None:
     """A dataset with pairs of its training utterances added, to train models for long recordings.
 
-    Each training utterance also occurs in front of another one, half of the time with a pause. Dev and test stay.
+    Each training utterance occurs alone and, if a pair is short enough, in front of another one. Half of the pairs have
+    a pause. Dev and test do not change.
 
     Example: ctcdro prepare joined data/fleurs --out data/fleurs-joined
     """

@@ -113,7 +113,7 @@ def _inputs(named: list[Path], list_file: Path | None) -> list[Path]:
     """The named paths, with `-` replaced by the paths on stdin, then those of the list."""
     paths: list[Path] = []
     for path in named:
-        paths += _listed(sys.stdin.read()) if str(path) == "-" else [path]
+        paths += _listed(os.fsdecode(sys.stdin.buffer.read())) if str(path) == "-" else [path]
     if list_file is not None:
         paths += _listed(os.fsdecode(list_file.read_bytes()))
     return paths

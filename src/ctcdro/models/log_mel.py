@@ -76,7 +76,7 @@ class LogMel(nn.Module):
         The spectrum of a window is linear in its samples, so the spectra of unit impulses are the matrix.
         """
         spectra = self._spectrum(torch.eye(WINDOW, dtype=torch.float64))
-        self.kernel = torch.cat([spectra.real, spectra.imag], 1).to(self.window.dtype)
+        self.kernel = torch.cat([spectra.real, spectra.imag], 1)
 
     def _spectrum(self, windows: Tensor) -> Tensor:
         """(..., 400) samples -> (..., frequencies) complex amplitudes."""

@@ -71,6 +71,10 @@ def check_lengths(log_probs: Tensor, targets: Tensor, input_lengths: list[int], 
             )
     if min(target_lengths) < 0:
         raise ValueError(f"`target_lengths` must not be negative; got {min(target_lengths)}.")
+    if targets.ndim == 2 and len(targets) != len(target_lengths):
+        raise ValueError(
+            f"`targets` must have one row per utterance; got {len(targets)} rows for {len(target_lengths)} utterances."
+        )
     if targets.ndim == 2 and max(target_lengths) > targets.shape[1]:
         raise ValueError(
             f"`target_lengths`: utterance {target_lengths.index(max(target_lengths))} has {max(target_lengths)} "

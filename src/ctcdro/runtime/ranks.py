@@ -45,7 +45,7 @@ def gather(items: list[Item]) -> list[Item]:
 
 def is_first_process() -> bool:
     """Whether this is the first process of a job, according to the environment that the launcher set."""
-    return next((int(os.environ[name]) for name in RANK_VARIABLES if name in os.environ), 0) == 0
+    return next((os.environ[name] for name in RANK_VARIABLES if os.environ.get(name)), "0") == "0"
 
 
 # Process groups that must outlive the model that uses them; see `outlive_model`.

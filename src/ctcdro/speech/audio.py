@@ -23,6 +23,7 @@ import numpy.typing as npt
 from ..runtime.extras import extra
 from ..storage.paths import PathLike
 from ..storage.remote import download, is_url
+from .channels import mean_of_channels
 
 with extra("data", "Reading audio"):
     import soundfile
@@ -124,6 +125,14 @@ def read_audio(
     check_segment(offset, duration)
     with open_audio(path) as file:
         return _read_mono(path, file, offset, duration, sample_rate)
+
+
+def read_to_end(path: PathLike) -> tuple[Samples, int]:
+    """All samples of a file whose header has its length, as the mean of its channels, and its own sample rate."""
+    path = os.fspath(path)
+    with open_audio(path) as file:
+        rate = _header(path, file).sample_rate
+        return _read_mono(path, file, 0.0, None, rate), rate
 
 
 def decode_audio(content: bytes, name: str, duration: Seconds | None = None) -> Samples:
@@ -302,18 +311,6 @@ def _read_frames(file: AudioFile, num_frames: int) -> Samples:
         num_frames -= requested
         if num_frames == 0 or len(pieces[-1]) < requested:
             return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
-
-def mean_of_channels(samples: Samples) -> Samples:
-    if samples.ndim == 1:
-        return samples
-    # Channel by channel: much faster than `mean(axis=1)` for a few channels.
-    total = samples[:, 0].copy()
-    with np.errstate(over="ignore", invalid="ignore"):  # checked by the caller
-        for channel in range(1, samples.shape[1]):
-            total += samples[:, channel]
-    total /= samples.shape[1]
-    return total
 
 
 def _reason(error: Any) -> str:

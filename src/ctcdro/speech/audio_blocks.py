@@ -30,11 +30,11 @@ from .audio import (
     check_end,
     check_not_empty,
     check_segment,
-    mean_of_channels,
     not_decoded,
     open_audio,
     segment_bounds,
 )
+from .channels import mean_of_channels
 
 with extra("data", "Reading audio"):
     import soundfile

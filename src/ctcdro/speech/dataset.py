@@ -43,7 +43,7 @@ Augment: TypeAlias = Callable[[npt.NDArray[np.float32], int, int], npt.NDArray[n
 def check_audio_exists(manifests: Iterable[Manifest]) -> None:
     """Checks that all audio files exist, so that a missing one stops a run before it starts.
 
-    Files are not opened, and object stores are not asked.
+    Files are not opened, and URLs are not checked.
     """
     missing = [
         (manifest.where(index), utterance.audio_filepath)

@@ -3,7 +3,8 @@
 URLs are opened by fsspec, which torch requires. Each kind of store needs its own package, such as s3fs.
 
 Guarantees: an error of a store is an `OSError` that names the URL and what to do, a `FileNotFoundError` if nothing is
-there. A store that does not answer is an error after `SECONDS_PER_REQUEST`.
+there. A store that does not answer is an error after `SECONDS_PER_REQUEST` if its client is asynchronous, such as those
+of S3, Google Cloud, Azure and HTTP; other clients have their own limits.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class _RemoteFile(io.RawIOBase):
     def __init__(self, url: str) -> None:
         self._url = url
         self._size: int = _request(url, "size")
+        if self._size is None:
+            raise _failure(url, "the server does not send its size")
         self._position = 0
 
     def readable(self) -> bool:
@@ -99,8 +102,9 @@ def _request(url: str, method: str, **options: Any) -> Any:
     except TimeoutError as error:
         raise _failure(url, f"no answer within {SECONDS_PER_REQUEST:g} s") from error
     except OSError as error:
-        if error.errno == errno.EINVAL and options.get("start") == 0:
-            return b""  # S3 rejects every range of an empty object
+        # S3 rejects every range of an empty object, with the number that it also has for wrong credentials and regions.
+        if error.errno == errno.EINVAL and options.get("start") == 0 and _request(url, "size") == 0:
+            return b""
         raise _failure(url, error.strerror or str(error)) from error
     except Exception as error:  # of the library of the store, such as for missing credentials
         raise _failure(url, f"{type(error).__name__}: {error}") from error
@@ -121,4 +125,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
         filesystem, path = url_to_fs(url)
     except Exception as error:  # such as a missing package, or an unknown kind of store
         raise OSError(f"{url}: cannot be opened ({error})") from error
+    # Opening a pipe would wait for its writer.
+    if "file" in filesystem.protocol and os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"{url}: is a folder, pipe or device; expected a file.")
     return filesystem, path
