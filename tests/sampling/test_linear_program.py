@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 import ctcdro.sampling
-from ctcdro.sampling.linear_program import SparseColumns, inverse_of, solve
+from ctcdro.sampling.linear_program import SparseColumns, inverse_factors, solve, solver_of, stages_of_elimination
 
 # What calls BLAS or LAPACK, whose rounding depends on the CPU and on the number of threads.
 BLAS = {"linalg", "dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
@@ -38,10 +38,32 @@ def test_a_row_without_entries_is_allowed():
     assert amounts == pytest.approx([4.0, 0.0], abs=1e-2)
 
 
+def test_a_start_only_saves_time():
+    columns = SparseColumns(np.array([[0, 0, 1], [1, 1, 0]]), np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]), 2)
+    program = columns, np.array([1.5, 1.0, 1.0]), np.array([3.0, 2.0])
+    started = solve(*program, (np.array([1.0, 2.0, 1.0]), np.array([0.6, 0.6])))
+    for found, expected in zip(started, solve(*program), strict=True):
+        assert found == pytest.approx(expected, abs=1e-2)
+
+
 def test_the_inverse_is_that_of_numpy():
     columns = np.random.default_rng(0).normal(size=(30, 40))
     matrix = columns @ columns.T
-    assert inverse_of(matrix) == pytest.approx(np.linalg.inv(matrix))
+    lower, pivots = inverse_factors(matrix)
+    assert lower.T @ (lower / pivots[:, None]) == pytest.approx(np.linalg.inv(matrix))
+
+
+@pytest.mark.parametrize("num_columns", [10, 100, 2000])
+def test_elimination_in_stages_solves_the_same_equations(num_columns):
+    rng = np.random.default_rng(num_columns)
+    columns = SparseColumns(rng.integers(60, size=(3, num_columns)), rng.uniform(-1, 1, (3, num_columns)), 60)
+    order, stages = stages_of_elimination(columns)
+    assert sorted(order) == list(range(60))
+    assert bool(stages) == (num_columns < 2000)
+    matrix = columns.squared(columns.pairs(), rng.uniform(1, 2, num_columns)) + np.eye(60)
+    values = rng.normal(size=60)
+    solution = solver_of(matrix[np.ix_(order, order)], stages)(values[order])
+    assert solution == pytest.approx(np.linalg.solve(matrix, values)[order])
 
 
 @pytest.mark.parametrize("path", sorted(Path(ctcdro.sampling.__file__).parent.glob("*.py")), ids=lambda path: path.stem)

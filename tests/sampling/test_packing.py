@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctcdro.sampling.batch_arrays import Matching, PackedBatches
-from ctcdro.sampling.packing import Packer
+from ctcdro.sampling.packing import Packer, longest_first_order
 
 durations_lists = st.lists(st.floats(0.01, 100.0), min_size=1, max_size=200)
 
@@ -149,6 +149,11 @@ def test_best_fit_steps_in_where_bands_do_not_match(name):
     assert Matching.of(first, durations, 50.0).share_within >= 0.9
     assert totals(first, durations).max() <= 52.0
     assert len({frozenset(batch) for batch in first} & {frozenset(batch) for batch in second}) <= 0.1 * len(first)
+
+
+@given(st.lists(st.sampled_from([1.0, 2.5, 2.5, 7.0, 0.1]), min_size=1))
+def test_equal_durations_keep_their_order(durations):
+    assert longest_first_order(np.array(durations)).tolist() == np.argsort(-np.array(durations), kind="stable").tolist()
 
 
 def test_one_long_utterance_takes_what_is_short():

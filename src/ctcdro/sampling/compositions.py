@@ -28,8 +28,14 @@ NUM_CHOICES = 6  # at most, of the number of longest utterances in a batch
 TOLERANCES = (-0.01, 0.0, 0.01)  # of totals, relative to the target: padding needs less if they may differ a little
 ROUNDING = 0.006  # added to the tolerances, because there are only so many lengths
 
+# The linear program starts from this price per second, less than what any composition costs, and from this part of the
+# batches that some rounds of filling reach.
+FIRST_PRICE = 0.95
+FILLED = 0.9
+NUM_FILLINGS = 3
+
 OUTSIDE = 2.5  # cost of a second outside all compositions: more than the padding of any composition
-MIN_FRACTION = 0.01  # of a batch, to be rounded up
+MIN_FRACTION = 0.05  # of a batch, to be rounded up
 NEARLY_FREE = 0.03  # extra cost, relative to the target, of compositions that still use up what is left over
 
 # Utterances per batch to exchange by totals, beyond the longest ones.
@@ -58,10 +64,9 @@ class Compositions(NamedTuple):
     def totals(self, lengths: Durations) -> Durations:
         return (self.counts * lengths[self.classes]).sum(axis=0)
 
-    def used(self, numbers: Indices, num_classes: int) -> Indices:
+    def used(self, numbers: Indices | Amounts, num_classes: int) -> Amounts:
         """(classes,) utterances in `numbers` batches of each composition."""
-        used = np.bincount(self.classes.ravel(), (self.counts * numbers).ravel(), num_classes)
-        return used.astype(np.int64)
+        return np.bincount(self.classes.ravel(), (self.counts * numbers).ravel(), num_classes).astype(np.float64)
 
 
 class Composer:
@@ -85,9 +90,9 @@ class Composer:
         self._num_longest = counts[0]
         place_in_batch = np.arange(self._offsets[-1]) - np.repeat(self._offsets[:-1], sizes)
         self._longest = np.flatnonzero(place_in_batch < np.repeat(self._num_longest, sizes))
-        self._class_of = np.concatenate(
-            [np.repeat(classes.T.ravel(), counts.T.ravel()), np.repeat(np.arange(len(left)), left)]
-        )
+        in_batches = np.repeat(classes.T.ravel(), counts.T.ravel())
+        class_of = np.concatenate([in_batches, np.repeat(np.arange(len(left)), left)])
+        self._class_of = class_of.astype(np.int16)  # which numpy sorts by radix
         by_class = np.argsort(self._class_of, kind="stable")
         self.left_over = np.flatnonzero(by_class >= self._offsets[-1])
         """Positions that fit no composition: those of one pass, and of nearly the same lengths in all."""
@@ -118,7 +123,8 @@ class Composer:
             held = places[slots]
             totals[batches] -= longest_first[held]
             blurred = totals[batches] + self._blur * rng.standard_normal(len(batches))
-            emptiest_first = np.lexsort((blurred, self._class_of[slots]))
+            emptiest_first = np.argsort(blurred)
+            emptiest_first = emptiest_first[np.argsort(self._class_of[slots[emptiest_first]], kind="stable")]
             places[slots[emptiest_first]] = np.sort(held)
             totals[batches] += longest_first[places[slots]]
 
@@ -145,11 +151,12 @@ def possible_compositions(lengths: Durations, target: Seconds) -> Compositions:
     Batches have as few utterances as their longest allows, because each is padded to it. The length that is missing
     usually lies between two classes, and both are used. `lengths` are those of the classes, longest first.
     """
-    axes = (np.arange(len(lengths)), np.arange(NUM_CHOICES), TOLERANCES)
-    longest, choice, tolerance = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
-    sizes = np.ceil((1 + TOLERANCES[0]) * target / lengths[longest]).astype(np.int64)
-    num_longest = np.rint(1 + (sizes - 1) * choice / (NUM_CHOICES - 1)).astype(np.int64)
-    num_others = sizes - num_longest
+    sizes = np.ceil((1 + TOLERANCES[0]) * target / lengths).astype(np.int64)[:, None]
+    choices = np.rint(1 + (sizes - 1) * np.arange(NUM_CHOICES) / (NUM_CHOICES - 1)).astype(np.int64)
+    longest, choice = np.nonzero(np.diff(choices, axis=1, prepend=0))  # without the equal ones of small batches
+    num_longest, num_others = choices[longest, choice], (sizes - choices)[longest, choice]
+    longest, num_longest, num_others = (np.repeat(each, len(TOLERANCES)) for each in (longest, num_longest, num_others))
+    tolerance = np.tile(TOLERANCES, len(longest) // len(TOLERANCES))
     missing = (1 + tolerance) * target - num_longest * lengths[longest]
     shorter = np.searchsorted(-lengths, -missing / np.maximum(num_others, 1))
     shorter = np.minimum(np.maximum(shorter, longest + 1), len(lengths) - 1)
@@ -162,8 +169,12 @@ def possible_compositions(lengths: Durations, target: Seconds) -> Compositions:
     totals = (counts * lengths[classes]).sum(axis=0)
     allowed = np.where(num_others > 0, np.abs(tolerance), TOLERANCES[-1]) + ROUNDING
     fits = (np.abs(totals - target) <= allowed * target) & ((longest < shorter) | (counts[2] == 0))
-    distinct = np.unique(np.vstack([classes, counts])[:, fits], axis=1)
-    return Compositions(distinct[:3], distinct[3:])
+    # Other choices and tolerances may be the same composition. Four numbers describe it, as the longest gives its size.
+    classes, counts = classes[:, fits], counts[:, fits]
+    most = sizes[-1] + 1
+    keys = ((longest[fits] * most + counts[0]) * most + counts[1]) * len(lengths) + classes.max(axis=0)
+    _, distinct = np.unique(keys, return_index=True)
+    return Compositions(classes[:, distinct], counts[:, distinct])
 
 
 def least_padded(
@@ -188,9 +199,21 @@ def least_padded(
         num_classes + 1,
     )
     costs = np.concatenate([possible.sizes * lengths[possible.classes[0]], OUTSIDE * lengths])
-    amounts, prices = solve(columns, costs, np.append(available, 0.0))
+    amounts = first_amounts(possible, available)
+    outside = available - possible.used(amounts, num_classes)
+    start = np.append(amounts, outside), np.append(FIRST_PRICE * lengths, 0.0)
+    amounts, prices = solve(columns, costs, np.append(available, 0.0), start)
     extra_costs = costs - columns.transposed_times(prices)
     return amounts[:-num_classes], extra_costs[:-num_classes]
+
+
+def first_amounts(possible: Compositions, available: Indices) -> Amounts:
+    """(compositions,) batches of each, in fractions, that use up most of the utterances, but none completely."""
+    amounts = np.ones(len(possible.sizes))
+    for _ in range(NUM_FILLINGS):
+        room = available / np.maximum(possible.used(amounts, len(available)), 1e-9)  # zero if in no composition
+        amounts *= np.where(possible.counts > 0, room[possible.classes], np.inf).min(axis=0)
+    return FILLED * amounts
 
 
 def whole_batches(
@@ -203,21 +226,30 @@ def whole_batches(
     numbers = np.floor(amounts).astype(np.int64)
     while (lacking := (available < possible.used(numbers, len(available)))).any():  # as amounts are approximate
         numbers -= (numbers > 0) & (lacking[possible.classes] & (possible.counts > 0)).any(axis=0)
-    left = available - possible.used(numbers, len(available))
     fractions = amounts - numbers
-    by_fraction = np.argsort(-fractions, kind="stable")
-    for number in by_fraction[: np.count_nonzero(fractions > MIN_FRACTION)]:
-        add_batches(possible, number, 1, numbers, left)
+    by_fraction = np.argsort(-fractions, kind="stable")[: np.count_nonzero(fractions > MIN_FRACTION)]
     by_cost = np.argsort(extra_costs, kind="stable")[: np.count_nonzero(extra_costs <= NEARLY_FREE * target)]
+    left = (available - possible.used(numbers, len(available))).astype(np.int64)
+    add_batches(possible, by_fraction, 1, numbers, left)
     suffices = (possible.counts[:, by_cost] <= left[possible.classes[:, by_cost]]).all(axis=0)
-    for number in by_cost[suffices]:
-        add_batches(possible, number, available.sum(), numbers, left)
+    add_batches(possible, by_cost[suffices], available.sum(), numbers, left)
     return numbers, left
 
 
-def add_batches(possible: Compositions, number: int, most: int, numbers: Indices, left: Indices) -> None:
-    """Adds up to `most` batches of a composition, as many as what is left suffices for."""
-    classes, counts = possible.classes[:, number], possible.counts[:, number]
-    num_batches = min(most, (left[classes] // np.maximum(counts, 1))[counts > 0].min())
-    numbers[number] += num_batches
-    np.subtract.at(left, classes, num_batches * counts)
+def add_batches(possible: Compositions, order: Indices, most: int, numbers: Indices, left: Indices) -> None:
+    """Adds up to `most` batches of each composition, in this order, as many as what is left suffices for."""
+    remaining, added = left.tolist(), []  # a list, because single numbers of an array take ten times as long
+    columns = [*possible.classes[:, order].tolist(), *possible.counts[:, order].tolist()]
+    for first, second, third, of_first, of_second, of_third in zip(*columns, strict=True):
+        num_batches = min(
+            most,
+            remaining[first] // of_first,
+            remaining[second] // (of_second or 1),  # without utterances, it is the first class
+            remaining[third] // (of_third or 1),
+        )
+        remaining[first] -= num_batches * of_first
+        remaining[second] -= num_batches * of_second
+        remaining[third] -= num_batches * of_third
+        added.append(num_batches)
+    numbers[order] += np.array(added, dtype=np.int64)
+    left[:] = remaining

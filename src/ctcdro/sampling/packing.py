@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from .bands import Bands
-from .batch_arrays import Durations, Indices, PackedBatches, Seconds
+from .batch_arrays import Durations, Indices, PackedBatches, Seconds, running_total
 from .best_fit import BestFit
 from .compositions import Composer
 
@@ -36,7 +36,7 @@ class Packer:
 
     def __init__(self, durations: Durations, batch_duration: Seconds) -> None:
         self._composer: Composer | None = None
-        order = np.argsort(-durations, kind="stable")
+        order = longest_first_order(durations)
         self.only_batch: Indices | None = None
         """All numbers, if they make one batch, which is then the same at each call."""
         if durations.sum() <= batch_duration:
@@ -73,6 +73,13 @@ class Packer:
             packed.append(PackedBatches(self._rest[left[others.indices]], others.offsets))
         batches = PackedBatches.join(packed)
         return batches.take(rng.permutation(len(batches)))
+
+
+def longest_first_order(durations: Durations) -> Indices:
+    """`np.argsort(-durations, kind="stable")`, but by two sorts that are fast."""
+    order = np.argsort(-durations)
+    ranks = running_total(np.diff(durations[order]) < 0)  # the same for equal durations
+    return np.sort(ranks * len(order) + order) % len(order)
 
 
 def bands_or_best_fit(longest_first: Durations, batch_duration: Seconds) -> Bands | BestFit:

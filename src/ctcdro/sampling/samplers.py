@@ -81,7 +81,8 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         self._set_up_groups(exponent)
 
     def _set_up_groups(self, exponent: float) -> None:
-        by_group = np.argsort(self.groups, kind="stable")
+        # numpy sorts small types by radix.
+        by_group = np.argsort(self.groups.astype(np.min_scalar_type(self.groups.max())), kind="stable")
         members = np.split(by_group, np.cumsum(np.bincount(self.groups))[:-1])
         audio = np.array([self.durations[indices].sum() for indices in members])
         if exponent < 1 and audio.min() * MAX_REPEATS < self.batch_duration:
@@ -301,7 +302,7 @@ def _check_groups(groups: Numbers, num_utterances: int | None = None) -> Indices
         )
     if array.min() < 0:
         raise ValueError(f"`groups` must be numbered from 0; utterance {array.argmin()} has {array.min()}.")
-    empty = np.setdiff1d(np.arange(min(array.max(), len(array)) + 1), array)
+    empty = np.flatnonzero(np.bincount(np.minimum(array, len(array)).astype(np.int64)) == 0)
     if len(empty):
         raise ValueError(
             f"`groups`: group {empty[0]} has no utterances (numbers go up to {array.max()}), so weights could never be "
