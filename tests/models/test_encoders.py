@@ -28,9 +28,12 @@ def assert_same_layers(layers, stock, row):
         torch.testing.assert_close(layer[row, : expected.shape[1]], expected[0], rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("is_sped_up", [False, True])
 @pytest.mark.parametrize("name", WAVEFORM)
-def test_layers_are_those_of_the_utterance_alone(name, folders, audio):
+def test_layers_are_those_of_the_utterance_alone(name, is_sped_up, folders, audio):
     encoder = from_pretrained(folders[name]).eval()
+    if is_sped_up:
+        encoder.speed_up_inference()
     stock = transformers.AutoModel.from_pretrained(folders[name]).eval()
     extractor = transformers.Wav2Vec2FeatureExtractor(do_normalize=encoder.normalize)
     with torch.inference_mode():

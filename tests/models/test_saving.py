@@ -52,6 +52,15 @@ def test_loading_gives_what_was_saved_bit_for_bit(name, head, folders, tmp_path)
     }
 
 
+def test_loading_computes_no_random_weights(folders, tmp_path):
+    build(folders["wav2vec2"], len(VOCABULARY), head="transformer", seed=0).save(tmp_path / "model", VOCABULARY)
+    with torch.profiler.profile() as profile:
+        load(tmp_path / "model")
+    called = {event.key for event in profile.key_averages()}
+    assert "aten::copy_" in called
+    assert called.isdisjoint({"aten::normal_", "aten::uniform_"})
+
+
 @pytest.fixture
 def saved(tmp_path):
     make().save(tmp_path / "model", VOCABULARY)

@@ -18,6 +18,7 @@ from .decoding_options import (
     LmWeightOption,
     make_beam_search,
 )
+from .imports import keep_imports
 from .options import DeviceOption, RunArgument, must_be_file, out_folder
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def transcribe(
 
     Example: ctcdro transcribe runs/first talks/ --format srt --out subtitles
     """
-    with extra("train", "`ctcdro transcribe`"):
+    with keep_imports(), extra("train", "`ctcdro transcribe`"):
         from ..decoding.output_folder import OutputFolder
         from ..decoding.recordings import find_recordings
         from ..decoding.transcribe import Transcriber
@@ -86,13 +87,14 @@ def transcribe(
     if format in ("srt", "vtt") and out is None and len(recordings) > 1:
         raise ValueError(f"--format {format} with {len(recordings):,} recordings requires --out, a folder to write.")
     model_folder = find_model(run)
-    transcriber = Transcriber(
-        model_folder,
-        beam=make_beam_search(model_folder, beam_size, lm, lm_weight, blank_penalty),
-        language=language,
-        window=window,
-        device=device,
-    )
+    with keep_imports():  # loading a model imports its code
+        transcriber = Transcriber(
+            model_folder,
+            beam=make_beam_search(model_folder, beam_size, lm, lm_weight, blank_penalty),
+            language=language,
+            window=window,
+            device=device,
+        )
     folder = None if out is None else OutputFolder(out, format)
     errors: list[ValueError] = []
     for transcript in transcriber.files(recordings, on_error=errors.append, track=progress):

@@ -4,10 +4,10 @@ transcriber = Transcriber("runs/first/model")
 for transcript in transcriber.files(["a.wav", "interview.mp3"]):
     print(transcript.path, transcript.language, transcript.text)
 
-A recording that fits the window is recognized as a whole, exactly as `evaluate` does. A longer one is split at its
-pauses. Each piece has its own language, and a long gap between two characters is a space. Pieces of all recordings are
-recognized together, in batches of similar length; transcripts have the order of the recordings. Memory does not grow
-with the length of a recording.
+A recording that fits the window is recognized as a whole, as `evaluate` does, up to rounding. A longer one is split at
+its pauses. Each piece has its own language, and a long gap between two characters is a space. Pieces of all recordings
+are recognized together, in batches of similar length; transcripts have the order of the recordings. Memory does not
+grow with the length of a recording.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ with extra("train", "Transcribing"):
     import safetensors  # noqa: F401  # needed to load a model
     import soxr
 
+    from ..models.encoders.base import PretrainedEncoder
     from ..models.recognizer import Recognizer, load
     from ..speech.audio import SAMPLE_RATE, SAMPLE_RATES, AudioError, Samples
     from ..speech.audio_blocks import read_blocks
@@ -91,6 +92,8 @@ class Transcriber:
     ) -> None:
         limit_convolution_cache()
         self.model, self.vocabulary = load_for_decoding(model_folder, beam, device)
+        if isinstance(self.model.encoder, PretrainedEncoder):
+            self.model.encoder.speed_up_inference()
         if window is None:
             trained_on = self.model.settings.longest_seconds or LONGEST_WINDOW
             window = min(max(trained_on, SHORTEST_WINDOW), LONGEST_WINDOW)

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ..objectives.ctc import Normalization, ctc_losses
 from ..speech.audio import SAMPLE_RATE
@@ -233,7 +234,7 @@ def load(folder: PathLike) -> tuple[Recognizer, Vocabulary]:
     folder = Path(folder)
     config = read_model_config(folder)
     tensors = load_tensors(folder / WEIGHTS)
-    with seeded(0), limit_size(tensors):  # the random weights are overwritten
+    with seeded(0), _NoRandomNumbers(), limit_size(tensors):
         try:
             model = _from_config(config)
         except Exception as error:  # any type: sizes may have another type, be negative, or exceed the memory
@@ -260,6 +261,20 @@ def check_vocabulary(model: Recognizer, vocabulary: Vocabulary, source: str = "`
             f"{source} {len(vocabulary)} labels, but the recognizer was built with `vocabulary_size` "
             f"{model.settings.vocabulary_size}. Use the vocabulary of its training."
         )
+
+
+class _NoRandomNumbers(TorchFunctionMode):
+    """Leaves memory that would be filled with random weights as it is, because `load` overwrites them.
+
+    For hundreds of millions of weights, random numbers take seconds.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        # By name: transformers replaces the functions of `torch.nn.init` by its own.
+        if func.__name__ in ("normal_", "uniform_", "kaiming_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 @contextmanager

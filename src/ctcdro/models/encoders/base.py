@@ -79,6 +79,9 @@ class PretrainedEncoder(nn.Module):
     def make_exportable(self) -> None:
         """Replaces, in place, what `torch.onnx` cannot export by equal operations for inference."""
 
+    def speed_up_inference(self) -> None:
+        """Replaces, in place, what inference computes faster on the device of the network, up to rounding."""
+
     def freeze_feature_extractor(self) -> None:
         """Freezes the convolutions on raw audio, if there are any, so that their input needs no gradient."""
         if hasattr(self.network, "freeze_feature_encoder"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,7 +66,20 @@ class WaveformEncoder(PretrainedEncoder):
         if self.has_group_norm:
             first = self.network.feature_extractor.conv_layers[0]
             first.layer_norm = _MaskedGroupNorm(first.layer_norm)
-        for module in self.network.modules():  # weight norm of the positional convolution
+        self._compute_weight_norm()
+
+    def speed_up_inference(self) -> None:
+        self._compute_weight_norm()
+        if next(self.network.parameters()).device.type == "cpu":
+            first, *others = [layer.conv for layer in self.network.feature_extractor.conv_layers]
+            if not self.has_group_norm:  # which uses the usual layout
+                first.forward = partial(_convolve_samples, first)
+            for convolution in others:
+                convolution.forward = partial(_convolve_frames, convolution)
+
+    def _compute_weight_norm(self) -> None:
+        """Replaces the weight norm of the positional convolution, computed in each call, by its result."""
+        for module in self.network.modules():
             if is_parametrized(module):
                 for name in list(module.parametrizations):
                     remove_parametrizations(module, name)
@@ -89,6 +103,22 @@ class WaveformEncoder(PretrainedEncoder):
         """Zeros the padding before each of data2vec's positional convolutions, because the previous one wrote to it."""
         assert self._padding is not None
         return inputs[0].masked_fill(self._padding, 0.0)
+
+
+def _convolve_samples(convolution: nn.Conv1d, audio: Tensor) -> Tensor:
+    """The first convolution, over (B, 1, T) audio. The result is (B, D, F), stored as (B, F, D)."""
+    windows = audio[:, 0].unfold(1, convolution.kernel_size[0], convolution.stride[0])
+    return F.linear(windows, convolution.weight.flatten(1), convolution.bias).transpose(1, 2)
+
+
+def _convolve_frames(convolution: nn.Conv1d, hidden: Tensor) -> Tensor:
+    """A convolution over (B, D, F), stored as (B, F, D): the layout of the norms, and of the Transformer layers.
+
+    torch has this layout only for images. In any other, it would copy the input and the output several times.
+    """
+    images = hidden.unsqueeze(2).contiguous(memory_format=torch.channels_last)
+    weight, stride, padding = convolution.weight.unsqueeze(2), (1, *convolution.stride), (0, *convolution.padding)
+    return F.conv2d(images, weight, convolution.bias, stride, padding, groups=convolution.groups).squeeze(2)
 
 
 class _WavLMQuiet(warnings.catch_warnings):
