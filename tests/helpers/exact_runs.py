@@ -172,7 +172,8 @@ def _train(config, out, report, rank, num_processes, port, killed_at, joined):
     if num_processes > 1:
         ranks = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_processes, "LOCAL_WORLD_SIZE": num_processes}
         os.environ |= {name: str(value) for name, value in ranks.items()}
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        # `torchrun` sets one thread, too; without it, accelerate warns.
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     import torch
 
     from ctcdro.runs.config import read_config
