@@ -14,7 +14,7 @@ help:
 	@echo "make test                unit tests and docstring examples"
 	@echo "make test-durations      the same, then the 40 slowest tests"
 	@echo "make test-slow           tests that take minutes each"
-	@echo "make test-faults         kills, full disks, damaged files; half an hour"
+	@echo "make test-faults         kills, full disks, damaged files; up to an hour"
 	@echo "make test-faults-with-hf_trainer  kill and resume a training script (also lightning, speechbrain); minutes"
 	@echo "make test-fuzz           untrusted input; minutes"
 	@echo "make test-integrations   toolkits and S3, each in its own environment (one: make test-with-lightning)"
