@@ -86,7 +86,7 @@ def test_data(environment_with, dataset, tmp_path):
     assert "ctcdro 0.1.0" in environment.run("ctcdro", "--version", cwd=tmp_path)
     assert "mel-small" in environment.run("ctcdro", "recipes", "list", cwd=tmp_path)
     assert "aaa" in environment.run("ctcdro", "check", dataset, "--json", cwd=tmp_path)
-    assert installed_extras(environment, tmp_path) == {"data", "espnet"}
+    assert installed_extras(environment, tmp_path) == {"data"}
 
 
 def installed_extras(environment, folder):
@@ -134,6 +134,38 @@ def test_report(environment_with, run, dataset, tmp_path):
     assert "<html" in (tmp_path / "page.html").read_text(encoding="utf-8")
     environment.run("ctcdro", "check", dataset, "--figure", "durations.png", cwd=tmp_path)
     assert (tmp_path / "durations.png").stat().st_size > 1000
+
+
+def test_serve(environment_with, run, tmp_path):
+    program = f"""
+import urllib.request
+from ctcdro.serve.page import serve
+with serve([{str(run)!r}], port=0) as address:
+    print(urllib.request.urlopen(address).status)
+"""
+    assert "200" in environment_with("serve").run("python", "-c", program, cwd=tmp_path)
+
+
+def test_groups(environment_with, dataset, tmp_path):
+    environment = environment_with("groups")
+    options = ("--encoder", "mel-small", "--num-groups", 2, "--out", "grouped")
+    environment.run("ctcdro", "groups", dataset, *options, cwd=tmp_path)
+    assert '"group"' in (tmp_path / "grouped" / "train.jsonl").read_text(encoding="utf-8")
+
+
+def test_media(environment_with, tmp_path):
+    program = """
+import av, numpy
+from ctcdro.speech.audio_blocks import read_blocks
+with av.open("a.m4a", "w") as container:
+    stream = container.add_stream("aac", rate=16_000, layout="mono")
+    tone = numpy.sin(numpy.arange(16_000) / 10, dtype=numpy.float32)[None]
+    frame = av.AudioFrame.from_ndarray(tone, format="fltp", layout="mono")
+    frame.sample_rate = 16_000
+    container.mux(stream.encode(frame) + stream.encode(None))
+print(sum(map(len, read_blocks("a.m4a"))) // 10_000)
+"""
+    assert environment_with("media").run("python", "-c", program, cwd=tmp_path).strip() == "1"
 
 
 def test_demo(environment_with, tmp_path):
@@ -216,7 +248,7 @@ def test_all(environment_with, run, tmp_path):
     environment.run("python", "-c", toolkits, cwd=tmp_path)
     environment.run("ctcdro", "report", run, "--out", "page.html", cwd=tmp_path)
     missing = PROJECT["optional-dependencies"].keys() - installed_extras(environment, tmp_path)
-    assert missing == {"dev", "docs", "speechbrain"}
+    assert missing == {"dev", "docs", "espnet", "speechbrain"}
 
 
 def test_every_extra_is_tested():
