@@ -162,7 +162,9 @@ def _reject_others(path: Path) -> None:
         raise ValueError(f"{path}: no such folder. Specify a run, a saved recognizer, or a model on the Hub.")
     config = read_json(path / CONFIG) if (path / CONFIG).is_file() else None
     if isinstance(config, dict) and config.get("model_type") == "ctcdro":
-        raise ValueError(f"{path}: training cannot start from an export with its own code. Specify its run folder instead.")
+        raise ValueError(
+            f"{path}: training cannot start from an export with its own code. Specify its run folder instead."
+        )
 
 
 def _of_recognizer(source: str, model: Recognizer, vocabulary: Vocabulary) -> StartingPoint:
