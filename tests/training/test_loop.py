@@ -421,6 +421,7 @@ def test_processes_must_divide_the_batches_of_a_step(dataset, tmp_path):
     launch = Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=2)
     assert 0 not in launch.wait()
     assert "optimizer.batches_per_step must be a multiple of the number of processes, 2; got 3" in launch.errors
+    assert "Add --set optimizer.batches_per_step=4." in launch.errors
 
 
 def test_a_process_may_have_no_development_data(dataset, tmp_path):
