@@ -177,7 +177,7 @@ def test_models_that_do_not_fit(folders, tmp_path):
         start.build(OLD, COUNTS[: len(OLD)], encoder="big", head="transformer")
     assert str(error.value) == (
         f"model.init_from: {tmp_path / 'model'} has the encoder mel-small and the head linear, but model.encoder is "
-        "big and model.head is transformer. Remove what differs from the configuration, or add "
+        "big and model.head is transformer. Remove model.encoder and model.head from the configuration, or add "
         "--set model.encoder=mel-small --set model.head=linear."
     )
     with pytest.raises(ValueError, match=r"model\.init_from: .*nowhere: no such folder"):

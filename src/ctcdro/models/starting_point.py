@@ -123,13 +123,14 @@ class StartingPoint:
         wrong = {key: (there, here) for key, (there, here) in parts.items() if here not in (None, there)}
         if not wrong:
             return
+        names = " and ".join(f"model.{key}" for key in wrong)
         found = " and ".join(f"the {key} {there}" for key, (there, _) in wrong.items())
         given = " and ".join(f"model.{key} is {here}" for key, (_, here) in wrong.items())
         same = " ".join(f"--set model.{key}={there}" for key, (there, _) in wrong.items())
         only_encoder = ", or --set model.init_head=false to copy only the encoder" if [*wrong] == ["head"] else ""
         raise ValueError(
-            f"model.init_from: {self.source} has {found}, but {given}. Remove what differs from the configuration, or "
-            f"add {same}{only_encoder}."
+            f"model.init_from: {self.source} has {found}, but {given}. Remove {names} from the configuration, or add "
+            f"{same}{only_encoder}."
         )
 
     def _build_encoder(self) -> PretrainedEncoder | MelSmall:
