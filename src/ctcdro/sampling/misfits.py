@@ -22,10 +22,11 @@ def warn_of_long_utterances(durations: Durations, batch_duration: Seconds, where
         return
     longest = int(too_long[durations[too_long].argmax()])
     name = f"number {longest}" if where is None else where(longest)
+    question = _ASK_UNITS if 2 * len(too_long) > len(durations) else ""
     logger.warning(
         f"{len(too_long):,} of {len(durations):,} utterances are longer than `batch_duration` ({batch_duration:g} s) "
-        f"and form their own batches. The longest, {name}, has {durations[longest]:g} s. Raise `batch_duration`, or "
-        f"exclude long utterances.{_ASK_UNITS if 2 * len(too_long) > len(durations) else ''}"
+        f"and form their own batches. The longest, {name}, has {durations[longest]:g} s.{question} Raise "
+        "`batch_duration`, or exclude long utterances."
     )
 
 
