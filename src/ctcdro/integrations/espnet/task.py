@@ -93,7 +93,12 @@ class CTCDROTask(ASRTask):
         corpus = read_corpus(_shape_file(args), _utt2category(args), _rate(args))
         options = args.batch_duration, args.batch_exponent, args.seed
         sampler = make_sampler(
-            corpus.durations, corpus.groups.numbers, cls.objective, *options, group_names=corpus.groups.names
+            corpus.durations,
+            corpus.groups.numbers,
+            cls.objective,
+            *options,
+            group_names=corpus.groups.names,
+            where=corpus.ids.__getitem__,
         )
         logging.info(f"[{mode}] {sampler.num_batches:,} batches of {sampler.num_groups} groups: {sampler.report()}")
         return SequenceIterFactory(

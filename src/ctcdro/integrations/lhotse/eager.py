@@ -95,7 +95,15 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         groups = group_numbers(self._kept, self.group_names, self.group_of)
         options = self.batch_duration, self.exponent, self.seed
         # lhotse deals the batches out: each rank goes through those of all ranks in every step.
-        self._planned = make_sampler(durations, groups, self.objective, *options, rank=0, world_size=1)
+        self._planned = make_sampler(
+            durations,
+            groups,
+            self.objective,
+            *options,
+            rank=0,
+            world_size=1,
+            where=lambda number: self._kept[number].id,
+        )
         self._planned.set_epoch(self.epoch)
 
     def _check_objective(self) -> None:
