@@ -97,18 +97,18 @@ def installed_extras(environment, folder):
 
 @pytest.fixture(scope="module")
 def run(environment_with, dataset, workspace):
-    """A run folder, trained with the extra `train`."""
+    """A run folder, trained and scored with the extra `train`."""
     environment = environment_with("train")
     environment.run("ctcdro", "recipes", "copy", "mel-small", cwd=workspace)
     values = {"dataset": dataset, "training.num_batches": 4, "training.validate_every_batches": 2}
     settings = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     environment.run("ctcdro", "train", "mel-small.yaml", "--out", "run", *settings, cwd=workspace)
+    assert "mean" in environment.run("ctcdro", "evaluate", "run", cwd=workspace)
     return workspace / "run"
 
 
 def test_train(environment_with, run, dataset, tmp_path):
     environment = environment_with("train")
-    assert "mean" in environment.run("ctcdro", "evaluate", run, cwd=tmp_path)
     audio = next(dataset.glob("*.wav"))
     assert str(audio) in environment.run("ctcdro", "transcribe", run, audio, cwd=tmp_path)
 
@@ -138,9 +138,12 @@ def test_report(environment_with, run, dataset, tmp_path):
 
 def test_serve(environment_with, run, tmp_path):
     program = f"""
-import urllib.request
+import socket, urllib.request
 from ctcdro.serve.page import serve
-with serve([{str(run)!r}], port=0) as address:
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+with serve([{str(run)!r}], port=port) as address:
     print(urllib.request.urlopen(address).status)
 """
     assert "200" in environment_with("serve").run("python", "-c", program, cwd=tmp_path)
