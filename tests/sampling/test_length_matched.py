@@ -159,10 +159,12 @@ def test_utterances_longer_than_the_target_are_alone_and_reported(caplog):
     durations = [5.0] * 20 + [75.0, 60.0]
     with caplog.at_level(logging.WARNING):
         sampler = LengthMatchedBatchSampler(durations, [0] * 22, batch_duration=50.0, exponent=1.0)
-    assert caplog.records[0].message == (
-        "2 of 22 utterances are longer than `batch_duration` (50 s) and form their own batches. The longest, "
-        "number 20, has 75 s."
-    )
+        LengthMatchedBatchSampler(durations, [0] * 22, batch_duration=50.0, exponent=1.0, where="train.jsonl:{}".format)
+    for record, longest in zip(caplog.records, ("utterance 20", "train.jsonl:20"), strict=True):
+        assert record.message == (
+            "2 of 22 utterances are longer than `batch_duration` (50 s) and form their own batches. The longest, "
+            f"{longest}, has 75 s. Raise `batch_duration`, or remove long utterances."
+        )
     assert sorted(batch for batch in sampler if len(batch) == 1) == [[20], [21]]
 
 

@@ -7,7 +7,7 @@ on it. Gradient clipping and optimizers that normalize the gradient, such as Ada
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .batch_arrays import PackedBatches, Seconds
@@ -27,7 +27,8 @@ class AdaptiveBatchSampler(PlannedInRounds, LengthMatchedBatchSampler):
     number of ranks and workers.
 
     Args:
-        durations, groups, batch_duration, seed, rank, world_size, group_names: as for `LengthMatchedBatchSampler`.
+        durations, groups, batch_duration, seed, rank, world_size, group_names, where: as for
+            `LengthMatchedBatchSampler`.
         objective: such as `ctcdro.error_weighted(…)`, with the same groups. None for equal weights.
         exponent: as for `LengthMatchedBatchSampler`. Shares are the product of its shares and the weights.
         limit: how often utterances may be repeated during training. The batches that a small group may not have go to
@@ -55,8 +56,9 @@ class AdaptiveBatchSampler(PlannedInRounds, LengthMatchedBatchSampler):
         world_size: int | None = None,
         group_names: Sequence[str] | None = None,
         limit: PassLimit | None = None,
+        where: Callable[[int], str] = "utterance {}".format,
     ) -> None:
-        super().__init__(durations, groups, batch_duration, exponent, seed, rank, world_size, group_names)
+        super().__init__(durations, groups, batch_duration, exponent, seed, rank, world_size, group_names, where)
         if limit is not None:
             self._options |= {"max_passes": limit.max_passes, "total_batches": limit.total_batches}
         self._latest_passes: dict[int, tuple[int, PackedBatches]] = {}

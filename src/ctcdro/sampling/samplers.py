@@ -7,7 +7,7 @@ toolkit does not shard it again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -54,6 +54,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
             the audio, and every utterance occurs exactly once per epoch. Values in between are temperature sampling.
         rank, world_size: by default those of `torch.distributed`.
         group_names: group names, ordered by group number, for warnings and errors.
+        where: names an utterance in warnings, such as `Manifest.where`; by default its number.
 
     Example:
         >>> sampler = LengthMatchedBatchSampler([4, 6, 5, 5, 2, 3, 3, 2], [0, 0, 0, 0, 1, 1, 1, 1], batch_duration=10)
@@ -71,6 +72,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         rank: int | None = None,
         world_size: int | None = None,
         group_names: Sequence[str] | None = None,
+        where: Callable[[int], str] = "utterance {}".format,
     ) -> None:
         self.durations = _check_durations(durations)
         self.groups = _check_groups(groups, len(self.durations))
@@ -78,9 +80,9 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         options = check_matching_options(batch_duration, exponent) | {"seed": seed}
         super().__init__((self.durations, self.groups), options, rank, world_size)
         self.batch_duration = float(batch_duration)
-        self._set_up_groups(exponent)
+        self._set_up_groups(exponent, where)
 
-    def _set_up_groups(self, exponent: float) -> None:
+    def _set_up_groups(self, exponent: float, where: Callable[[int], str]) -> None:
         # numpy sorts small types by radix.
         by_group = np.argsort(self.groups.astype(np.min_scalar_type(self.groups.max())), kind="stable")
         members = np.split(by_group, np.cumsum(np.bincount(self.groups))[:-1])
@@ -97,7 +99,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         self._batches_per_pass = np.array([packer.num_batches for packer in self._packers]) / copies
         self._num_batches_of = batches_of_epoch(self._batches_per_pass, exponent)
         self._set_aside_constant_batches()
-        self._warn_of_misfits(audio)
+        self._warn_of_misfits(audio, where)
 
     def _set_aside_constant_batches(self) -> None:
         """A group that fills one batch has the same in every pass; there may be very many such groups."""
@@ -140,17 +142,17 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         return PackedBatches(members[wanted.indices], wanted.offsets)
 
     def _pass(self, group: int, number: int) -> PackedBatches:
-        """A pass over all utterances of a group."""
         return self._packers[group].pack(np.random.default_rng([self.seed, group, number, 1]))
 
-    def _warn_of_misfits(self, audio: Durations) -> None:
+    def _warn_of_misfits(self, audio: Durations, where: Callable[[int], str]) -> None:
         too_long = np.flatnonzero(self.durations > self.batch_duration)
         if len(too_long):
-            longest = too_long[self.durations[too_long].argmax()]
+            longest = int(too_long[self.durations[too_long].argmax()])
+            question = _ASK_UNITS if 2 * len(too_long) > len(self.durations) else ""
             logger.warning(
                 f"{len(too_long):,} of {len(self.durations):,} utterances are longer than `batch_duration` "
-                f"({self.batch_duration:g} s) and form their own batches. The longest, number {longest}, has "
-                f"{self.durations[longest]:g} s.{_ASK_UNITS if 2 * len(too_long) > len(self.durations) else ''}"
+                f"({self.batch_duration:g} s) and form their own batches. The longest, {where(longest)}, has "
+                f"{self.durations[longest]:g} s. Raise `batch_duration`, or remove long utterances.{question}"
             )
         too_small = np.flatnonzero(audio < (1 - TOLERANCE) * self.batch_duration)
         if len(too_small):

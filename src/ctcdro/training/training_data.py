@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -116,12 +116,13 @@ class ManifestData(TrainingData):
             return SimilarLengthBatchSampler(durations, sampling.batch_size, seed=seed)
         if config.sampler == "group-uniform":
             return GroupUniformBatchSampler(self.groups.numbers, sampling.batch_size, seed=seed)
-        options, names = (sampling.batch_duration, sampling.exponent, seed), self.groups.names
+        options = (sampling.batch_duration, sampling.exponent, seed)
+        names: Any = {"group_names": self.groups.names, "where": self.utterances.where}
         limit = pass_limit(config)
         if config.sampler == "length-matched" and limit is None:
-            return LengthMatchedBatchSampler(durations, self.groups.numbers, *options, group_names=names)
+            return LengthMatchedBatchSampler(durations, self.groups.numbers, *options, **names)
         weighted = weights if config.sampler == "adaptive" else None
-        return AdaptiveBatchSampler(durations, self.groups.numbers, weighted, *options, group_names=names, limit=limit)
+        return AdaptiveBatchSampler(durations, self.groups.numbers, weighted, *options, **names, limit=limit)
 
     def dataset(
         self,
