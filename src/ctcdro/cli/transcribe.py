@@ -115,14 +115,17 @@ def _inputs(named: list[Path], list_file: Path | None) -> list[Path]:
     """The named paths, with `-` replaced by the paths on stdin, then those of the list."""
     paths: list[Path] = []
     for path in named:
-        paths += _listed(os.fsdecode(sys.stdin.buffer.read())) if str(path) == "-" else [path]
+        paths += _listed("standard input", sys.stdin.buffer.read()) if str(path) == "-" else [path]
     if list_file is not None:
-        paths += _listed(os.fsdecode(list_file.read_bytes()))
+        paths += _listed(list_file, list_file.read_bytes())
     return paths
 
 
-def _listed(text: str) -> list[Path]:
-    return [Path(line) for line in text.splitlines() if line.strip()]
+def _listed(name: str | Path, content: bytes) -> list[Path]:
+    paths = [Path(line) for line in os.fsdecode(content).splitlines() if line.strip()]
+    if not paths:
+        raise ValueError(f"{name} has no paths. List one per line.")
+    return paths
 
 
 def _print(transcript: RecordingTranscript, format: str) -> None:

@@ -4,7 +4,7 @@ transcriber = Transcriber("runs/first/model")
 for transcript in transcriber.files(["a.wav", "interview.mp3"]):
     print(transcript.path, transcript.language, transcript.text)
 
-A recording that fits the window is recognized as a whole, as `evaluate` does, up to rounding. A longer one is split at
+A recording that fits the window is recognized as a whole, like by `evaluate`, up to rounding. A longer one is split at
 its pauses. Each piece has its own language, and a long gap between two characters is a space. Pieces of all recordings
 are recognized together, in batches of similar length; transcripts have the order of the recordings. Memory does not
 grow with the length of a recording.
@@ -201,7 +201,7 @@ class Transcriber:
                     f"{job.recording.path}: too short: {duration:.3f} s; the model needs {least / SAMPLE_RATE:.3f} s."
                 )
         except AudioError as error:
-            job.error = error
+            job.error = type(error)(str(error))  # a new one, because the raised one keeps its stack frames alive
 
     def _recognize(self, waiting: list[tuple[_Job, Piece]]) -> None:
         durations = np.array([len(piece.samples) / SAMPLE_RATE for _, piece in waiting])
