@@ -4,10 +4,10 @@ transcriber = Transcriber("runs/first/model")
 for transcript in transcriber.files(["a.wav", "interview.mp3"]):
     print(transcript.path, transcript.language, transcript.text)
 
-A recording that fits the window is recognized as a whole, like by `evaluate`, up to rounding. A longer one is split at
-its pauses. Each piece has its own language, and a long gap between two characters is a space. Pieces of all recordings
-are recognized together, in batches of similar length; transcripts have the order of the recordings. Memory does not
-grow with the length of a recording.
+A recording that fits the window is recognized as a whole, with the result of `evaluate`, up to rounding. A longer one
+is split at its pauses. Each piece has its own language, and a long gap between two characters is a space. Pieces of all
+recordings are recognized together, in batches of similar length; transcripts have the order of the recordings. Memory
+does not grow with the length of a recording.
 """
 
 from __future__ import annotations
