@@ -12,13 +12,15 @@ import pytest
 import soundfile
 import torch
 from in_process import run as run_command
+from rich.console import Console
 from tones import LETTERS, RATE, SECONDS_A_LETTER, spoken
 
+from ctcdro.cli import console
 from ctcdro.cli.console import escaped
 from ctcdro.decoding import transcribe
 from ctcdro.decoding.beam_search import BeamSearch
 from ctcdro.decoding.output_folder import OutputFolder
-from ctcdro.decoding.recordings import AudioInput, find_recordings
+from ctcdro.decoding.recordings import AudioInput, find_recordings, total_seconds
 from ctcdro.decoding.transcribe import Transcriber
 from ctcdro.decoding.transcript import RecordingTranscript
 from ctcdro.models.recognizer import load
@@ -104,6 +106,32 @@ def test_a_file_that_breaks_off_later_does_not_stop_the_others(transcriber, long
     assert [one.path for one in found] == [manifest[0].audio_filepath]
     assert "cut.flac: damaged" in str(errors[0])
     assert errors[0].__traceback__ is errors[0].__cause__ is None  # their frames would keep a resampler alive
+
+
+def test_progress_is_in_seconds_of_audio(run, manifest, long_recording, tmp_path):
+    (tmp_path / "text.wav").write_text("no audio")
+    first = manifest[0]
+    recordings = [AudioInput(str(long_recording[0])), AudioInput(first.audio_filepath, 0.0, first.duration)]
+    advances = []
+    list(Transcriber(run.model, window=4.0, batch_duration=4.0).files(recordings, on_progress=advances.append))
+    assert len(advances) > 2
+    assert sum(advances) == pytest.approx(total_seconds(recordings), abs=0.01)
+    missing = AudioInput(str(tmp_path / "missing.wav"))
+    assert total_seconds([*recordings, missing, AudioError("")]) == total_seconds(recordings)
+    for unknown in (str(tmp_path / "text.wav"), "s3://bucket/a.wav"):
+        assert total_seconds([*recordings, AudioInput(unknown)]) is None
+
+
+def test_a_terminal_shows_a_bar_between_results(run, long_recording, monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(console, "messages", Console(file=screen, width=80, force_terminal=True, color_system=None))
+    monkeypatch.setattr(console, "shows_bars", lambda: True)
+    path, _ = long_recording
+    done = run_command("transcribe", run.path, path, path, "--window", "4")
+    assert done.returncode == 0, done.stderr
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [str(path)] * 2
+    assert "  0%" in screen.getvalue()
+    assert "100%" in screen.getvalue()
 
 
 def test_a_truncated_recording_is_not_transcribed_as_a_shorter_one(run, manifest, tmp_path):

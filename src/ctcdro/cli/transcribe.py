@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,7 +24,11 @@ from .imports import keep_imports
 from .options import DeviceOption, RunArgument, must_be_file, out_folder
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from ..decoding.recordings import AudioInput
     from ..decoding.transcript import RecordingTranscript
+    from ..speech.audio import AudioError
 
 
 def transcribe(
@@ -79,7 +85,7 @@ def transcribe(
         from ..decoding.recordings import find_recordings
         from ..decoding.transcribe import Transcriber
     from ..runs.folder import find_model
-    from .console import escaped, progress
+    from .console import escaped
 
     recordings = list(find_recordings(_inputs(audio or [], list_file)))
     if not recordings:
@@ -97,11 +103,15 @@ def transcribe(
         )
     folder = None if out is None else OutputFolder(out, format)
     errors: list[ValueError] = []
-    for transcript in transcriber.files(recordings, on_error=errors.append, track=progress):
-        if folder is None:
-            _print(transcript, format)
-        else:
-            folder.write(transcript)
+    bar, advance = _bar(recordings)
+    with bar:
+        for transcript in transcriber.files(recordings, on_error=errors.append, on_progress=advance):
+            if folder is None:
+                bar.stop()  # otherwise the text would begin on its line
+                _print(transcript, format)
+                bar.start()
+            else:
+                folder.write(transcript)
     if out is not None:
         typer.echo(f"Transcripts: {out}")
     if errors:
@@ -109,6 +119,18 @@ def transcribe(
         for error in errors:
             typer.echo(f"  {escaped(str(error))}", err=True)
         raise typer.Exit(1)
+
+
+def _bar(recordings: list[AudioInput | AudioError]) -> tuple[Progress, Callable[[float], None]]:
+    """A bar of seconds of audio, shown on a terminal, and a function that advances it."""
+    from rich.progress import Progress
+
+    from ..decoding.recordings import total_seconds
+    from .console import messages, shows_bars
+
+    bar = Progress(console=messages, disable=not shows_bars(), transient=True)
+    task = bar.add_task("transcribing", total=None if bar.disable else total_seconds(recordings))
+    return bar, partial(bar.advance, task)
 
 
 def _inputs(named: list[Path], list_file: Path | None) -> list[Path]:
