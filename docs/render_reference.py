@@ -171,13 +171,14 @@ def cell(text: str) -> str:
 
 
 def paragraphs(text: str | None) -> list[str]:
-    """The paragraphs of a help text.
+    """The paragraphs of a help text, without the backslashes that keep brackets from being markup of the terminal.
 
     Example:
         >>> paragraphs("Train a model.\\n\\nRun it again\\nto resume.")
         ['Train a model.', 'Run it again to resume.']
     """
-    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", (text or "").replace("\b", "").strip())]
+    plain = (text or "").replace("\b", "").replace("\\[", "[")
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", plain.strip())]
 
 
 def sentences(text: str | None) -> str:

@@ -133,6 +133,11 @@ def test_a_shell_can_complete_commands():
     assert done.stdout.split() == ["fleurs"]
 
 
+def test_brackets_in_descriptions_are_not_taken_for_markup():
+    shown = " ".join(run("groups", "--help").stdout.split())
+    assert "for `data.group_by: [group]`, and a page" in shown
+
+
 def test_help_imports_nothing_slow():
     slow = {"torch", "numpy", "soundfile", "transformers", "accelerate", "yaml", "langcodes", "scipy", "matplotlib"}
     program = (

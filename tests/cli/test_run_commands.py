@@ -41,7 +41,7 @@ def test_train_prints_the_diagnosis_next_to_the_validations(trained):
     lines = trained.done.stderr.splitlines()
     assert any(line.startswith("language") and line.rstrip().endswith("verdict") for line in lines)
     assert any(line.startswith("Worst language: ") for line in lines)
-    assert "Not learned yet (" in trained.done.stderr
+    assert "Not learned yet: " in trained.done.stderr
 
 
 def test_a_quiet_run_prints_only_the_model(trained, tmp_path):

@@ -165,15 +165,28 @@ def test_new_rows_of_a_model_without_languages():
 
 def test_models_that_do_not_fit(folders, tmp_path):
     _, start = saved(tmp_path / "model", "mel-small")
-    with pytest.raises(ValueError, match=r"has the encoder mel-small, but `encoder` is big\. Remove `encoder`"):
+    with pytest.raises(ValueError, match=r"has the encoder mel-small, but model\.encoder is big\. Remove"):
         start.build(OLD, COUNTS[: len(OLD)], encoder="big")
     _, start = saved(tmp_path / "linear", folders["wav2vec2"], head="linear")
-    with pytest.raises(ValueError, match=r"has the head linear, but `head` is transformer.*`init_head` to false"):
+    with pytest.raises(ValueError, match=r"has the head linear, but model\.head is transformer.*init_head=false"):
         start.build(OLD, COUNTS[: len(OLD)], head="transformer")
     with pytest.raises(ValueError, match=r"it is WhisperEncoder, without a CTC head. Supported: Wav2Vec2ForCTC"):
         read_starting_point(folders["whisper, encoder alone"])
-    with pytest.raises(ValueError, match=r"Cannot load encoder '.*nowhere'"):
-        read_starting_point(str(tmp_path / "nowhere"))
+    model, start = saved(tmp_path / "model", "mel-small")
+    with pytest.raises(ValueError, match=r"model\.init_from") as error:
+        start.build(OLD, COUNTS[: len(OLD)], encoder="big", head="transformer")
+    assert str(error.value) == (
+        f"model.init_from: {tmp_path / 'model'} has the encoder mel-small and the head linear, but model.encoder is "
+        "big and model.head is transformer. Remove model.encoder and model.head from the configuration, or add "
+        "--set model.encoder=mel-small --set model.head=linear."
+    )
+    with pytest.raises(ValueError, match=r"model\.init_from: .*nowhere: no such folder"):
+        read_starting_point(str(tmp_path / "nowhere"))  # the Hub is not asked
+    with pytest.raises(ValueError, match=r"model\.init_from: Cannot load model '.*elsewhere/model'"):
+        read_starting_point(str(tmp_path / "elsewhere" / "model"))
+    export(model, OLD, tmp_path / "exported")
+    with pytest.raises(ValueError, match=r"model\.init_from: .*exported: .* Specify its run folder instead\."):
+        read_starting_point(str(tmp_path / "exported"))
     config = tmp_path / "model" / "config.json"
     config.write_text(config.read_text().replace("ctcdro recognizer 1", "ctcdro recognizer 9"))
     with pytest.raises(ValueError, match=r"written by another version of ctcdro \(format 'ctcdro recognizer 9'"):

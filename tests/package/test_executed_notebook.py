@@ -38,7 +38,7 @@ def test_it_shows_the_table_and_the_figures(executed):
     assert "\x1b" not in text_of(demo), "no progress bars"
     [shown] = [cell for source, cell in by_source.items() if "display(" in source]
     kinds = [kind for output in shown["outputs"] for kind in output["data"]]
-    assert (kinds.count("text/markdown"), kinds.count("image/png")) == (1, 3)
+    assert (kinds.count("text/markdown"), kinds.count("image/png")) == (1, 4)
 
 
 def test_the_noisy_language_gets_the_largest_weight(executed):

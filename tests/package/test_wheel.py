@@ -86,7 +86,7 @@ def test_data(environment_with, dataset, tmp_path):
     assert "ctcdro 0.1.0" in environment.run("ctcdro", "--version", cwd=tmp_path)
     assert "mel-small" in environment.run("ctcdro", "recipes", "list", cwd=tmp_path)
     assert "aaa" in environment.run("ctcdro", "check", dataset, "--json", cwd=tmp_path)
-    assert installed_extras(environment, tmp_path) == {"data", "espnet"}
+    assert installed_extras(environment, tmp_path) == {"data"}
 
 
 def installed_extras(environment, folder):
@@ -97,18 +97,18 @@ def installed_extras(environment, folder):
 
 @pytest.fixture(scope="module")
 def run(environment_with, dataset, workspace):
-    """A run folder, trained with the extra `train`."""
+    """A run folder, trained and scored with the extra `train`."""
     environment = environment_with("train")
     environment.run("ctcdro", "recipes", "copy", "mel-small", cwd=workspace)
     values = {"dataset": dataset, "training.num_batches": 4, "training.validate_every_batches": 2}
     settings = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     environment.run("ctcdro", "train", "mel-small.yaml", "--out", "run", *settings, cwd=workspace)
+    assert "mean" in environment.run("ctcdro", "evaluate", "run", cwd=workspace)
     return workspace / "run"
 
 
 def test_train(environment_with, run, dataset, tmp_path):
     environment = environment_with("train")
-    assert "mean" in environment.run("ctcdro", "evaluate", run, cwd=tmp_path)
     audio = next(dataset.glob("*.wav"))
     assert str(audio) in environment.run("ctcdro", "transcribe", run, audio, cwd=tmp_path)
 
@@ -134,6 +134,41 @@ def test_report(environment_with, run, dataset, tmp_path):
     assert "<html" in (tmp_path / "page.html").read_text(encoding="utf-8")
     environment.run("ctcdro", "check", dataset, "--figure", "durations.png", cwd=tmp_path)
     assert (tmp_path / "durations.png").stat().st_size > 1000
+
+
+def test_serve(environment_with, run, tmp_path):
+    program = f"""
+import socket, urllib.request
+from ctcdro.serve.page import serve
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+with serve([{str(run)!r}], port=port) as address:
+    print(urllib.request.urlopen(address).status)
+"""
+    assert "200" in environment_with("serve").run("python", "-c", program, cwd=tmp_path)
+
+
+def test_groups(environment_with, dataset, tmp_path):
+    environment = environment_with("groups")
+    options = ("--encoder", "mel-small", "--num-groups", 2, "--out", "grouped")
+    environment.run("ctcdro", "groups", dataset, *options, cwd=tmp_path)
+    assert '"group"' in (tmp_path / "grouped" / "train.jsonl").read_text(encoding="utf-8")
+
+
+def test_media(environment_with, tmp_path):
+    program = """
+import av, numpy
+from ctcdro.speech.audio_blocks import read_blocks
+with av.open("a.m4a", "w") as container:
+    stream = container.add_stream("aac", rate=16_000, layout="mono")
+    tone = numpy.sin(numpy.arange(16_000) / 10, dtype=numpy.float32)[None]
+    frame = av.AudioFrame.from_ndarray(tone, format="fltp", layout="mono")
+    frame.sample_rate = 16_000
+    container.mux(stream.encode(frame) + stream.encode(None))
+print(sum(map(len, read_blocks("a.m4a"))) // 10_000)
+"""
+    assert environment_with("media").run("python", "-c", program, cwd=tmp_path).strip() == "1"
 
 
 def test_demo(environment_with, tmp_path):
@@ -216,7 +251,7 @@ def test_all(environment_with, run, tmp_path):
     environment.run("python", "-c", toolkits, cwd=tmp_path)
     environment.run("ctcdro", "report", run, "--out", "page.html", cwd=tmp_path)
     missing = PROJECT["optional-dependencies"].keys() - installed_extras(environment, tmp_path)
-    assert missing == {"dev", "docs", "speechbrain"}
+    assert missing == {"dev", "docs", "espnet", "speechbrain"}
 
 
 def test_every_extra_is_tested():

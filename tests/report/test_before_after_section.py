@@ -22,7 +22,7 @@ def test_the_page_shows_what_was_learned_and_forgotten(tmp_path):
     assert "Czech (ces) was forgotten most: its CER rose from 20.0% to 25.0%." in (tmp_path / "page.html").read_text()
     [table] = (tmp_path / "tables").glob("before-after-*.csv")
     assert table.read_text().splitlines() == [
-        "language,new,CER before,CER after,change",
+        "language,new,CER before,CER after,relative change (%)",
         "Czech (ces),,20,25,25",
         "Mandarin Chinese (cmn),,50,40,-20",
         "Korean (kor),new,100,30,-70",
@@ -39,7 +39,8 @@ def test_the_page_shows_what_was_learned_and_forgotten(tmp_path):
 
 
 def test_in_words():
-    better = BeforeAfter("a", ["ces"], {"ces": 0.2, "kor": 1.0}, {"ces": 0.2, "kor": 1.0})
-    assert describe_before_after(better) == "No language of the earlier model got worse."
+    for after in (0.1, 0.2, 0.209):
+        better = BeforeAfter("a", ["ces"], {"ces": 0.2, "kor": 1.0}, {"ces": after, "kor": 1.0})
+        assert describe_before_after(better) == "No language of the earlier model got worse by more than 5%."
     assert describe_before_after(BeforeAfter("a", [], {"ces": 0.0}, {"ces": 0.2})) == "All languages are new."
     assert BeforeAfter("a", [], {"ces": 0.0}, {"ces": 0.2}).change("ces") is None

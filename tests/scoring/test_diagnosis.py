@@ -41,9 +41,9 @@ def test_a_damaged_file_is_named(tmp_path, damage):
 def test_the_worst_language_comes_first_and_every_verdict_names_its_languages():
     first, overfit, underfit = describe(Diagnosis(400, 400, {"ces": UNDERFIT, "kor": OVERFIT}))
     assert first == "Worst language: Korean (kor), overfit. CER 2.1% on training data, 48.7% on dev."
-    assert overfit.startswith("Overfit (Korean (kor)): ")
+    assert overfit.startswith("Overfit: Korean (kor). ")
     assert "More weight will not help." in overfit
-    assert underfit.startswith("Underfit (Czech (ces)): ")
+    assert underfit.startswith("Underfit: Czech (ces). ")
     assert "longer training" in underfit
     assert "longer training alone will not help" not in underfit
 
@@ -62,7 +62,7 @@ def test_suspicious_utterances_are_listed_by_id():
 
 def test_many_languages_are_counted():
     *_, underfit = describe(Diagnosis(1, 1, {f"x{number}": UNDERFIT for number in range(25)}))
-    assert "x9 and 15 more): " in underfit
+    assert "x9 and 15 more. " in underfit
 
 
 def test_languages_without_development_data_are_not_described():

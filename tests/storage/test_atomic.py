@@ -178,3 +178,14 @@ def test_content_is_flushed_before_a_name_is_given_and_the_folder_after(tmp_path
     assert disk[0] == ("fsync", "weights")
     assert is_of(disk[1], "fsync", "model")
     assert disk[2:] == [("rename", "model"), ("fsync", tmp_path.name)]
+
+
+def test_files_have_the_permissions_of_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with atomic_folder(tmp_path / "model") as unfinished:
+            private = os.open(unfinished / "weights", os.O_WRONLY | os.O_CREAT, 0o600)
+            os.close(private)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "model" / "weights").stat().st_mode & 0o777 == 0o640

@@ -416,11 +416,18 @@ def test_early_stopping_ends_after_validations_that_bring_nothing(dataset, tmp_p
     assert len(validations) < 9
 
 
+def test_an_utterance_longer_than_a_batch_is_named_by_its_manifest_line(dataset, tmp_path, caplog):
+    set_up_run(config(dataset, "sampling.batch_duration=0.5"), RunFolder(tmp_path / "run"), device=torch.device("cpu"))
+    line = int(Manifest.read(dataset / "train.jsonl").durations.argmax()) + 1
+    assert f"The longest, {dataset / 'train.jsonl'}:{line}, has" in caplog.text
+
+
 def test_processes_must_divide_the_batches_of_a_step(dataset, tmp_path):
     config(dataset, "optimizer.batches_per_step=3").write(tmp_path / "config.yaml")
     launch = Launch(tmp_path / "config.yaml", tmp_path / "run", num_processes=2)
     assert 0 not in launch.wait()
     assert "optimizer.batches_per_step must be a multiple of the number of processes, 2; got 3" in launch.errors
+    assert "Add --set optimizer.batches_per_step=4." in launch.errors
 
 
 def test_a_process_may_have_no_development_data(dataset, tmp_path):

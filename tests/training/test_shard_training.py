@@ -3,6 +3,7 @@
 import shutil
 import signal
 
+import in_process
 import pytest
 from exact_runs import Launch, interrupt, make_config, outcome
 from shards import write_shar
@@ -59,6 +60,22 @@ def test_a_run_on_shards_resumes_exactly_with_and_without_workers(dataset, tmp_p
             assert found["log"][0] == whole["log"][0]
         else:
             assert found == whole
+
+
+def test_commands_that_need_a_manifest_say_that_shards_are_not_supported(dataset, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.model.mkdir(parents=True)
+    on_shards(dataset).write(folder.config)
+    out = ["--out", tmp_path / "out"]
+    for command in (
+        ["check", dataset],
+        ["prepare", "joined", dataset, *out],
+        ["groups", dataset, "--encoder", "mel-small", *out],
+        ["evaluate", folder.path, "--split", "train"],
+    ):
+        done = in_process.run(*command)
+        assert done.returncode == 2
+        assert f"the training data are shards, which `ctcdro {command[0]}" in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -78,9 +78,10 @@ def test_wrong_models_to_start_from(dataset, earlier, tmp_path):
         with pytest.raises(ValueError, match=message):
             train(growing(dataset, earlier, **model), tmp_path / "run")
 
-    fails("has the encoder .*, but `encoder` is mel-small", encoder="mel-small", head="linear", init_head=False)
-    fails("has the head transformer, but `head` is linear", head="linear")
-    fails("Cannot load encoder '.*nowhere'", init_from=str(tmp_path / "nowhere"))
+    fails("has the encoder .*, but model.encoder is mel-small", encoder="mel-small", head="linear", init_head=False)
+    fails("and the head transformer, but model.encoder is mel-small and model.head is linear", encoder="mel-small")
+    fails("has the head transformer, but model.head is linear", head="linear")
+    fails("model.init_from: .*nowhere: no such folder", init_from=str(tmp_path / "nowhere"))
     unfinished = tmp_path / "unfinished"
     unfinished.mkdir()
     (unfinished / "config.yaml").write_text("")

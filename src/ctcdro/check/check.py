@@ -14,6 +14,7 @@ import numpy as np
 from ..prepare.entries import SPLITS
 from ..runtime.progress import Track, untracked
 from ..speech.language_names import language_name
+from ..speech.shards.layout import refuse_shards
 from ..storage.paths import PathLike
 from ..synthetic.voices import likely_code
 from .audio import check_audio
@@ -47,6 +48,7 @@ def check_dataset(
         if not 0 < value < float("inf"):
             flag = f"--{name.replace('_', '-')}"
             raise ValueError(f"{flag} (`{name}` in Python) must be positive and finite; got {value!r}.")
+    refuse_shards(folder, "ctcdro check")
     folder = Path(folder)
     if not (folder / "train.jsonl").is_file():
         raise ValueError(f"{folder}: no train.jsonl in this folder; expected a dataset from `ctcdro prepare`.")

@@ -84,4 +84,6 @@ def _print(report: CheckReport, max_shown: int) -> None:
         if counts[kind] > max_shown:
             in_json = "all" if counts[kind] == len(findings) else f"{len(findings)} of them"
             results.print(f"  … and {counts[kind] - max_shown} more; --json has {in_json}")
-    results.print(f"\n{report.count('error')} errors, {report.count('warning')} warnings in {report.dataset}")
+    numbers = {kind: report.count(kind) for kind in ("error", "warning")}
+    counted = ", ".join(f"{number} {kind}{'s' * (number != 1)}" for kind, number in numbers.items())
+    results.print(f"\n{counted} in {report.dataset}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from .console import verbosity
@@ -65,5 +66,6 @@ def register(
 
 
 def _split_example(text: str) -> dict[str, Any]:
-    *about, example = [" ".join(paragraph.split()) for paragraph in inspect.cleandoc(text).split("\n\n")]
+    # Without `escape`, rich would take `[group]` for markup.
+    *about, example = [escape(" ".join(paragraph.split())) for paragraph in inspect.cleandoc(text).split("\n\n")]
     return {"help": "\n\n".join(about), "epilog": example}

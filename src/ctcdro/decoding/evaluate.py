@@ -27,6 +27,7 @@ with extra("train", "Evaluation"):
     from ..scoring.profiles import PROFILES
     from ..scoring.scores import Scores, score
     from ..speech.dataset import OnBadAudio, SpeechDataset
+    from ..speech.shards.layout import refuse_shards
     from ..speech.vocabulary import Vocabulary
     from .beam_search import Search
     from .decode import decode
@@ -148,6 +149,8 @@ def load_split(
 
 def _find_manifest(dataset: Path, split: str) -> Path:
     path = dataset / f"{split}.jsonl"
+    if split == "train":
+        refuse_shards(dataset, "ctcdro evaluate --split train")
     if not path.is_file():
         splits = sorted(path.stem for path in dataset.glob("*.jsonl") if path.stem != "dropped")
         raise ValueError(

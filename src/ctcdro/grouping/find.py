@@ -23,6 +23,7 @@ with extra("groups", "Finding groups"):
     from ..prepare.entries import SPLITS
     from ..speech.dataset import check_audio_exists
     from ..speech.manifest import Manifest
+    from ..speech.shards.layout import refuse_shards
     from .clustering import Projection, find_clusters
     from .description import GROUP, FoundGroups, describe_groups, group_names
     from .embedding import Encoder, Floats, TrainedRun, embed, load_encoder, load_run
@@ -95,6 +96,7 @@ def _load(encoder: str | None, run: PathLike | None) -> tuple[Encoder, TrainedRu
 
 
 def _read_manifests(folder: Path) -> dict[str, Manifest]:
+    refuse_shards(folder, "ctcdro groups")
     paths = {split: folder / f"{split}.jsonl" for split in SPLITS}
     if not paths["train"].is_file():
         raise ValueError(f"{paths['train']}: no such file. Create the dataset with `ctcdro prepare`.")

@@ -200,8 +200,7 @@ def train_loader(
     durations = _column(dataset, "duration_key", duration_key)
     groups = [number_of[name] for name in _column(dataset, "group_key", group_key)]
     options = batch_duration, exponent, seed
-    labels = {"group_names": list(number_of), "where": dataset.data_ids.__getitem__}
-    sampler = make_sampler(durations, groups, loss.objective, *options, **labels)
+    sampler = make_sampler(durations, groups, loss.objective, *options, group_names=list(number_of))
     warn_of_clipping(brain, loss.objective, limit="max_grad_norm", batches_per_step="grad_accumulation_factor")
     loader = PlannedDataLoader(dataset, batch_sampler=sampler, **{"collate_fn": PaddedBatch, **loader_kwargs})
     brain.train_sampler = sampler

@@ -67,7 +67,7 @@ def read_model_config(folder: Path) -> dict[str, Any]:
     try:
         config = read_json(path)
     except ValueError as error:
-        raise ValueError(f"{path}: not the configuration of a recognizer: {error}") from error
+        raise ValueError(f"{str(error).rstrip('.')}; expected the configuration of a recognizer.") from error
     found = config.get("format") if isinstance(config, dict) else None
     if isinstance(found, str) and found != FORMAT and re.fullmatch(r"ctcdro recognizer \d+", found):
         raise ValueError(

@@ -24,13 +24,14 @@ from torch import Tensor
 
 from ..speech.utterance import Utterance
 from ..speech.vocabulary import SPECIAL_TOKENS, Vocabulary
+from ..storage.json_files import read_json
 from .encoders.base import PretrainedEncoder
 from .encoders.lora import merged_weights
 from .encoders.mel_small import MEL_SMALL, MelSmall
 from .encoders.pretrained import CtcModel, from_options, load_ctc_model
 from .heads import Head
 from .recognizer import Recognizer, load, seeded
-from .saving import is_model_folder
+from .saving import CONFIG, is_model_folder
 from .settings import recognizer_settings
 
 OUTPUT = "output"
@@ -94,16 +95,7 @@ class StartingPoint:
         Raises:
             ValueError: if the starting point has another encoder or, unless `copies_head` is false, another head.
         """
-        if encoder is not None and encoder != self.encoder:
-            raise ValueError(
-                f"`init_from`: {self.source} has the encoder {self.encoder}, but `encoder` is {encoder}. Remove "
-                "`encoder`, or set it to the same."
-            )
-        if copies_head and head not in (None, self.head):
-            raise ValueError(
-                f"`init_from`: {self.source} has the head {self.head}, but `head` is {head}. Remove `head`, or set "
-                "`init_head` to false, which copies only the encoder."
-            )
+        self._check_parts(encoder, head, copies_head)
         languages = self.vocabulary.languages if self.vocabulary else []
         options = recognizer_settings(self.encoder, len(vocabulary), head=head or self.head, **settings)
         with seeded(seed):
@@ -123,6 +115,24 @@ class StartingPoint:
         dropped = [label for label in self.labels if label not in used]
         return model, Copied(self.source, languages, True, kept, added, dropped)
 
+    def _check_parts(self, encoder: str | None, head: Head | None, copies_head: bool) -> None:
+        """Rejects an encoder or a head that differs, both in one message."""
+        parts = {"encoder": (self.encoder, encoder)}
+        if copies_head or self.encoder == MEL_SMALL:  # which has only one kind of head
+            parts["head"] = (self.head, head)
+        wrong = {key: (there, here) for key, (there, here) in parts.items() if here not in (None, there)}
+        if not wrong:
+            return
+        names = " and ".join(f"model.{key}" for key in wrong)
+        found = " and ".join(f"the {key} {there}" for key, (there, _) in wrong.items())
+        given = " and ".join(f"model.{key} is {here}" for key, (_, here) in wrong.items())
+        same = " ".join(f"--set model.{key}={there}" for key, (there, _) in wrong.items())
+        only_encoder = ", or --set model.init_head=false to copy only the encoder" if [*wrong] == ["head"] else ""
+        raise ValueError(
+            f"model.init_from: {self.source} has {found}, but {given}. Remove {names} from the configuration, or add "
+            f"{same}{only_encoder}."
+        )
+
     def _build_encoder(self) -> PretrainedEncoder | MelSmall:
         if self.encoder == MEL_SMALL:
             mel_small = MelSmall(**self.encoder_options)
@@ -141,7 +151,21 @@ def read_starting_point(source: str) -> StartingPoint:
     """
     if is_model_folder(Path(source)):
         return _of_recognizer(source, *load(source))
-    return _of_ctc_model(source, load_ctc_model(source))
+    try:
+        _reject_others(Path(source))
+        return _of_ctc_model(source, load_ctc_model(source))
+    except ValueError as error:
+        raise ValueError(f"model.init_from: {error}") from error
+
+
+def _reject_others(path: Path) -> None:
+    if not path.exists() and path.parent.is_dir():  # otherwise the Hub would be asked, again and again if it is offline
+        raise ValueError(f"{path}: no such folder. Specify a run, a saved recognizer, or a model on the Hub.")
+    config = read_json(path / CONFIG) if (path / CONFIG).is_file() else None
+    if isinstance(config, dict) and config.get("model_type") == "ctcdro":
+        raise ValueError(
+            f"{path}: training cannot start from an export with its own code. Specify its run folder instead."
+        )
 
 
 def _of_recognizer(source: str, model: Recognizer, vocabulary: Vocabulary) -> StartingPoint:

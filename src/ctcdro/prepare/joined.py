@@ -21,6 +21,7 @@ from ..runtime.progress import Track, untracked
 from ..speech.audio import SAMPLE_RATE, AudioError, Samples, read_audio
 from ..speech.manifest import Manifest
 from ..speech.noise import quiet_noise
+from ..speech.shards.layout import refuse_shards
 from ..speech.utterance import Utterance
 from ..storage.atomic import atomic_write_bytes
 from ..storage.locks import lock_folder
@@ -64,6 +65,7 @@ def join_pairs(
         ValueError: if no pair can be formed, if `out` is the dataset itself, or if another process is writing to `out`.
         AudioError: if audio cannot be read.
     """
+    refuse_shards(dataset, "ctcdro prepare joined")
     paths = {split: Path(dataset, f"{split}.jsonl") for split in SPLITS}
     manifests = {split: Manifest.read(path) for split, path in paths.items() if split == "train" or path.exists()}
     if os.path.exists(out) and os.path.samefile(out, dataset):

@@ -59,9 +59,10 @@ class ModelConfig(Section):
     def _choose_defaults(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        values = _read_defaults(values.get("init_from"), values.get("init_head", True)) | values
-        if values.get("encoder") == "mel-small":
-            values = {"head": "linear"} | values
+        defaults = _read_defaults(values.get("init_from"), values.get("init_head", True))
+        if values.get("encoder", defaults.get("encoder")) == "mel-small":
+            defaults["head"] = "linear"
+        values = defaults | values
         return {"spec_augment": values.get("head") != "linear"} | values
 
     def problems(self) -> Iterator[str]:

@@ -56,7 +56,7 @@ class AdaptiveBatchSampler(PlannedInRounds, LengthMatchedBatchSampler):
         world_size: int | None = None,
         group_names: Sequence[str] | None = None,
         limit: PassLimit | None = None,
-        where: Callable[[int], str] = "utterance {}".format,
+        where: Callable[[int], str] | None = None,
     ) -> None:
         super().__init__(durations, groups, batch_duration, exponent, seed, rank, world_size, group_names, where)
         if limit is not None:

@@ -6,7 +6,6 @@ toolkit does not shard it again.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -16,9 +15,8 @@ import numpy.typing as npt
 from ..runtime.arguments import is_number, is_whole_number
 from .base import PlannedBatchSampler
 from .batch_arrays import Durations, Indices, Matching, PackedBatches, Seconds, running_total
+from .misfits import warn_of_long_utterances, warn_of_small_groups
 from .packing import Packer
-
-logger = logging.getLogger(__name__)
 
 Numbers: TypeAlias = npt.ArrayLike | Sequence[float]
 
@@ -28,9 +26,6 @@ TOLERANCE = 0.05
 MAX_COPIES = 50
 
 MAX_REPEATS = 1000  # more repetitions of a group in one batch indicate a mistake, most likely in the units
-MAX_NAMED = 5  # groups to list in a warning; of further groups, only the number is reported
-
-_ASK_UNITS = " Are durations and `batch_duration` both in seconds?"
 
 
 class LengthMatchedBatchSampler(PlannedBatchSampler):
@@ -54,7 +49,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
             the audio, and every utterance occurs exactly once per epoch. Values in between are temperature sampling.
         rank, world_size: by default those of `torch.distributed`.
         group_names: group names, ordered by group number, for warnings and errors.
-        where: names an utterance in warnings, such as `Manifest.where`; by default its number.
+        where: index of an utterance -> its name in a warning, such as `Manifest.where`; by default its number.
 
     Example:
         >>> sampler = LengthMatchedBatchSampler([4, 6, 5, 5, 2, 3, 3, 2], [0, 0, 0, 0, 1, 1, 1, 1], batch_duration=10)
@@ -72,7 +67,7 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         rank: int | None = None,
         world_size: int | None = None,
         group_names: Sequence[str] | None = None,
-        where: Callable[[int], str] = "utterance {}".format,
+        where: Callable[[int], str] | None = None,
     ) -> None:
         self.durations = _check_durations(durations)
         self.groups = _check_groups(groups, len(self.durations))
@@ -80,18 +75,19 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         options = check_matching_options(batch_duration, exponent) | {"seed": seed}
         super().__init__((self.durations, self.groups), options, rank, world_size)
         self.batch_duration = float(batch_duration)
-        self._set_up_groups(exponent, where)
+        warn_of_long_utterances(self.durations, self.batch_duration, where)
+        self._set_up_groups(exponent)
 
-    def _set_up_groups(self, exponent: float, where: Callable[[int], str]) -> None:
+    def _set_up_groups(self, exponent: float) -> None:
         # numpy sorts small types by radix.
         by_group = np.argsort(self.groups.astype(np.min_scalar_type(self.groups.max())), kind="stable")
         members = np.split(by_group, np.cumsum(np.bincount(self.groups))[:-1])
         audio = np.array([self.durations[indices].sum() for indices in members])
         if exponent < 1 and audio.min() * MAX_REPEATS < self.batch_duration:
             raise ValueError(
-                f"`groups`: {self._name(audio.argmin())} has only {audio.min():g} s of audio, and would be repeated "
-                f"over {MAX_REPEATS:,} times in a batch of {self.batch_duration:g} s. Remove the group, or lower "
-                "`batch_duration`."
+                f"`groups`: {self._name(int(audio.argmin()))} has only {audio.min():g} s of audio, and would be "
+                f"repeated over {MAX_REPEATS:,} times in a batch of {self.batch_duration:g} s. Remove the group, or "
+                "lower `batch_duration`."
             )
         copies = [1 if exponent == 1 else num_copies(seconds, self.batch_duration) for seconds in audio]
         self._members = [np.tile(indices, num) for indices, num in zip(members, copies, strict=True)]
@@ -99,7 +95,8 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         self._batches_per_pass = np.array([packer.num_batches for packer in self._packers]) / copies
         self._num_batches_of = batches_of_epoch(self._batches_per_pass, exponent)
         self._set_aside_constant_batches()
-        self._warn_of_misfits(audio, where)
+        too_small = np.flatnonzero(audio < (1 - TOLERANCE) * self.batch_duration)
+        warn_of_small_groups(too_small, audio, self.batch_duration, exponent, self._name)
 
     def _set_aside_constant_batches(self) -> None:
         """A group that fills one batch has the same in every pass; there may be very many such groups."""
@@ -142,30 +139,10 @@ class LengthMatchedBatchSampler(PlannedBatchSampler):
         return PackedBatches(members[wanted.indices], wanted.offsets)
 
     def _pass(self, group: int, number: int) -> PackedBatches:
+        """A pass over all utterances of a group."""
         return self._packers[group].pack(np.random.default_rng([self.seed, group, number, 1]))
 
-    def _warn_of_misfits(self, audio: Durations, where: Callable[[int], str]) -> None:
-        too_long = np.flatnonzero(self.durations > self.batch_duration)
-        if len(too_long):
-            longest = int(too_long[self.durations[too_long].argmax()])
-            question = _ASK_UNITS if 2 * len(too_long) > len(self.durations) else ""
-            logger.warning(
-                f"{len(too_long):,} of {len(self.durations):,} utterances are longer than `batch_duration` "
-                f"({self.batch_duration:g} s) and form their own batches. The longest, {where(longest)}, has "
-                f"{self.durations[longest]:g} s. Raise `batch_duration`, or remove long utterances.{question}"
-            )
-        too_small = np.flatnonzero(audio < (1 - TOLERANCE) * self.batch_duration)
-        if len(too_small):
-            smallest = too_small[audio[too_small].argsort(kind="stable")][:MAX_NAMED]
-            listed = [f"{self._name(group)} ({audio[group]:g} s)" for group in smallest]
-            listed += [f"{len(too_small) - MAX_NAMED:,} more"] if len(too_small) > MAX_NAMED else []
-            treatment = "Their batches are short" if self._options["exponent"] == 1 else "Each batch repeats them"
-            logger.warning(
-                f"Some groups have less audio than one batch of {self.batch_duration:g} s: {', '.join(listed)}. "
-                f"{treatment}.{_ASK_UNITS if 2 * len(too_small) > len(audio) else ''}"
-            )
-
-    def _name(self, group: np.integer) -> str:
+    def _name(self, group: int) -> str:
         return f"group {group}" if self.group_names is None else self.group_names[group]
 
 

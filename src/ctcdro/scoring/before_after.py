@@ -11,6 +11,9 @@ from ..speech.language_names import language_name
 from ..storage.json_files import read_json
 from .formatting import format_percent
 
+FORGOTTEN = 0.05
+"""A relative increase of the CER above which a language counts as forgotten."""
+
 
 @dataclass(frozen=True)
 class BeforeAfter:
@@ -74,6 +77,6 @@ def describe_before_after(found: BeforeAfter) -> str:
         return "All languages are new."
     worst = known[0]
     before, after = (f"{format_percent(rates[worst])}%" for rates in (found.before, found.after))
-    if found.after[worst] <= found.before[worst]:
-        return "No language of the earlier model got worse."
+    if found.after[worst] <= (1 + FORGOTTEN) * found.before[worst]:
+        return f"No language of the earlier model got worse by more than {FORGOTTEN:.0%}."
     return f"{language_name(worst)} was forgotten most: its CER rose from {before} to {after}."

@@ -121,7 +121,7 @@ def _describe_verdict(diagnosis: Diagnosis, name: str) -> str:
         return ""
     verdict, listed = VERDICTS[name], ", ".join(map(language_name, languages[:MAX_LISTED]))
     more = f" and {len(languages) - MAX_LISTED} more" if len(languages) > MAX_LISTED else ""
-    sentences = [f"{verdict.title.capitalize()} ({listed}{more}): {verdict.meaning}.", verdict.advice]
+    sentences = [f"{verdict.title.capitalize()}: {listed}{more}. {verdict.meaning.capitalize()}.", verdict.advice]
     if name == "label-errors":
         sentences += [_describe_suspicious(language, diagnosis.languages[language]) for language in languages]
     if name == "underfit" and not diagnosis.is_from_end:

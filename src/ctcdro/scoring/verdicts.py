@@ -20,7 +20,7 @@ OVERFIT_RATIO = 3.0
 
 NOT_LEARNED_CER = 0.8
 """A language is not learned yet if its training CER is above this. Early in training, a model predicts only blanks, and
-then a few frequent characters in every utterance."""
+then a few frequent characters in every utterance. A CER above 1 means insertions."""
 
 SUSPICIOUS_DEVIATIONS = 2.5
 """A training utterance is suspicious if its loss per character is this many standard deviations above the median of its
@@ -44,7 +44,7 @@ class Verdict:
 VERDICTS = {
     "not-learned": Verdict(
         "not learned yet",
-        "the model predicts almost only blanks and a few frequent characters, even on training data",
+        "the model recognizes almost nothing, even on training data",
         "Train longer, and check the learning rate and the transcripts.",
     ),
     "label-errors": Verdict(

@@ -70,15 +70,21 @@ def atomic_write_bytes(path: PathLike, content: bytes) -> None:
 
 @contextmanager
 def atomic_folder(folder: PathLike) -> Iterator[Path]:
-    """Creates a temporary folder to write to, which replaces `folder` when the block ends."""
+    """Creates a temporary folder to write to, which replaces `folder` when the block ends.
+
+    Its files get the permissions of the umask: safetensors would make them private to the user.
+    """
     folder = Path(os.path.abspath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = _unfinished(folder)
     replaced = unfinished.with_suffix(REPLACED)
     unfinished.mkdir()
+    mode = unfinished.stat().st_mode & 0o666
     try:
         yield unfinished
         for path in (*unfinished.rglob("*"), unfinished):
+            if path.is_file() and not path.is_symlink():
+                path.chmod(mode)
             flush_to_disk(path)
         if os.path.lexists(folder):
             folder.rename(replaced)  # a folder cannot be replaced in one step

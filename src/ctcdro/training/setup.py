@@ -124,8 +124,16 @@ def _start_accelerator(config: Config, folder: RunFolder, device: torch.device) 
         accelerator.ddp_handler.find_unused_parameters = True
     if device.index is not None and accelerator.num_processes > 1:
         raise ValueError(f"Device {device} is for one process; with several, use cuda: each process has its own GPU.")
-    config.check_num_processes(accelerator.num_processes)
+    _check_num_processes(config, accelerator.num_processes)
     return accelerator
+
+
+def _check_num_processes(config: Config, num_processes: int) -> None:
+    try:
+        config.check_num_processes(num_processes)
+    except ValueError as error:
+        next_multiple = -(-config.optimizer.batches_per_step // num_processes) * num_processes
+        raise ValueError(f"{error} Add --set optimizer.batches_per_step={next_multiple}.") from error
 
 
 def _claim_folder(config: Config, folder: RunFolder, accelerator: Accelerator) -> None:

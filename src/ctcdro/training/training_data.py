@@ -117,7 +117,7 @@ class ManifestData(TrainingData):
         if config.sampler == "group-uniform":
             return GroupUniformBatchSampler(self.groups.numbers, sampling.batch_size, seed=seed)
         options = (sampling.batch_duration, sampling.exponent, seed)
-        names: Any = {"group_names": self.groups.names, "where": self.utterances.where}
+        names: dict[str, Any] = {"group_names": self.groups.names, "where": self.utterances.where}
         limit = pass_limit(config)
         if config.sampler == "length-matched" and limit is None:
             return LengthMatchedBatchSampler(durations, self.groups.numbers, *options, **names)

@@ -92,8 +92,14 @@ class CTCDROTask(ASRTask):
             return super().build_sequence_iter_factory(args, iter_options, mode)
         corpus = read_corpus(_shape_file(args), _utt2category(args), _rate(args))
         options = args.batch_duration, args.batch_exponent, args.seed
-        names = {"group_names": corpus.groups.names, "where": corpus.ids.__getitem__}
-        sampler = make_sampler(corpus.durations, corpus.groups.numbers, cls.objective, *options, **names)
+        sampler = make_sampler(
+            corpus.durations,
+            corpus.groups.numbers,
+            cls.objective,
+            *options,
+            group_names=corpus.groups.names,
+            where=corpus.ids.__getitem__,
+        )
         logging.info(f"[{mode}] {sampler.num_batches:,} batches of {sampler.num_groups} groups: {sampler.report()}")
         return SequenceIterFactory(
             dataset=cls.build_dataset(args, iter_options, set(corpus.ids)),

@@ -93,11 +93,16 @@ class LengthMatchedCutSampler(ResumableCutSampler):
         self._check_objective()
         durations = [cut.duration for cut in self._kept]
         groups = group_numbers(self._kept, self.group_names, self.group_of)
-        ids = [cut.id for cut in self._kept]
         options = self.batch_duration, self.exponent, self.seed
         # lhotse deals the batches out: each rank goes through those of all ranks in every step.
         self._planned = make_sampler(
-            durations, groups, self.objective, *options, rank=0, world_size=1, where=ids.__getitem__
+            durations,
+            groups,
+            self.objective,
+            *options,
+            rank=0,
+            world_size=1,
+            where=lambda number: self._kept[number].id,
         )
         self._planned.set_epoch(self.epoch)
 

@@ -55,11 +55,11 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
-def from_pretrained(name: str) -> PretrainedEncoder:
-    """Loads the encoder of a checkpoint: a folder, or a name on the Hugging Face Hub."""
+def from_pretrained(name: str, kind: str = "encoder") -> PretrainedEncoder:
+    """Loads the encoder of a checkpoint: a folder, or a name on the Hugging Face Hub. `kind` is for errors."""
     _reject_misspelled(name)
     transformers = _transformers()
-    with _naming(name):
+    with _naming(name, kind):
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
     config = getattr(config, "encoder_config", config)  # of Parakeet with a head of any kind
     if config.model_type not in FAMILIES:
@@ -74,7 +74,7 @@ def from_pretrained(name: str) -> PretrainedEncoder:
     _switch_off_masking(config)
     is_encoder_only = config.architectures == ["WhisperEncoder"]
     model_class = _whisper_class() if is_encoder_only else transformers.AutoModel
-    with _naming(name), quiet(transformers):  # it warns about unused parts of the checkpoint
+    with _naming(name, kind), quiet(transformers):  # it warns about unused parts of the checkpoint
         network, info = model_class.from_pretrained(name, config=config, dtype=torch.float32, output_loading_info=True)
     missing = [key for key in info["missing_keys"] if not key.startswith("decoder.")]
     if missing:
@@ -102,7 +102,7 @@ class CtcModel(NamedTuple):
 def load_ctc_model(name: str) -> CtcModel:
     """Loads a CTC model, such as a `Wav2Vec2ForCTC`: a folder, or a name on the Hugging Face Hub."""
     transformers = _transformers()
-    encoder = from_pretrained(name)
+    encoder = from_pretrained(name, "model")
     ctc_class = FAMILIES[encoder.family].ctc_class
     with _naming(name, "model"), quiet(transformers):
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
@@ -137,7 +137,7 @@ def _wrap(network: Any, normalize: bool) -> PretrainedEncoder:
 
 
 @contextmanager
-def _naming(name: str, kind: str = "encoder") -> Iterator[None]:
+def _naming(name: str, kind: str) -> Iterator[None]:
     """Converts the errors of `transformers`, which have many types, into one that names the checkpoint."""
     try:
         yield

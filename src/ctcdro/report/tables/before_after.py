@@ -14,7 +14,7 @@ def before_after_table(found: BeforeAfter, name: str = "before-after", max_rows:
         Column("new", lambda language: "new" if found.is_new(language) else ""),
         Column("CER before", lambda language: percent(found.before[language])),
         Column("CER after", lambda language: percent(found.after[language])),
-        Column("change", lambda language: percent(found.change(language)), signed=True),
+        Column("relative change (%)", lambda language: percent(found.change(language)), signed=True),
     ]
     caption = (
         "CER on dev of the model that training started from, and of the model that it selected; the relative change. "

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...storage.json_files import read_json
-from ...storage.paths import resolve_audio_path
+from ...storage.paths import PathLike, resolve_audio_path
 from ...storage.remote import is_url
 
 FOLDER = "train"
@@ -40,6 +40,14 @@ def has_shards(dataset: Path) -> bool:
     """Whether the training data of a dataset are shards; train.jsonl has precedence."""
     is_there = (dataset / FOLDER).is_dir() or (dataset / FIELDS).is_file()
     return is_there and not (dataset / "train.jsonl").is_file()
+
+
+def refuse_shards(dataset: PathLike, command: str) -> None:
+    if has_shards(Path(dataset)):
+        raise ValueError(
+            f"{dataset}: the training data are shards, which `{command}` does not support. Use a dataset with "
+            "train.jsonl, such as the one from which the shards were written."
+        )
 
 
 def find_shards(dataset: Path) -> list[Shard]:
