@@ -1,4 +1,4 @@
-"""Transcribes WAV files with an exported ONNX model: python onnx_recognizer.py exported/model.onnx a.wav b.wav"""
+"""Transcribes WAV files (16 kHz, one channel, 16 bits): python onnx_recognizer.py exported/model.onnx a.wav b.wav"""
 
 import itertools
 import json
@@ -15,14 +15,15 @@ class Recognizer:
         metadata = self.session.get_modelmeta().custom_metadata_map
         if metadata.get("format") != '"ctcdro onnx 1"':
             raise ValueError(f"{path}: expected the format 'ctcdro onnx 1'; got {metadata.get('format')}.")
-        self.tokens, self.rate = json.loads(metadata["vocabulary"]), json.loads(metadata["sample_rate"])
+        self.tokens, self.min_samples = json.loads(metadata["vocabulary"]), json.loads(metadata["min_samples"])
 
     def transcribe(self, path):
-        """The language and the text of a recording of one channel with 16 bits."""
         with wave.open(path) as file:
-            if (found := (file.getframerate(), file.getnchannels(), file.getsampwidth())) != (self.rate, 1, 2):
+            if (found := (file.getframerate(), file.getnchannels(), file.getsampwidth())) != (16_000, 1, 2):
                 raise ValueError(f"{path}: expected 16 kHz, one channel, 16 bits; got (rate, channels, bytes) {found}.")
             audio = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 2**15
+        if len(audio) < self.min_samples:
+            raise ValueError(f"{path}: too short: {len(audio)} samples; the model needs {self.min_samples}.")
         log_probs, _ = self.session.run(None, {"input_values": audio[None], "input_lengths": np.array([len(audio)])})
         labels = [label for label, _ in itertools.groupby(log_probs[0].argmax(-1)) if label != 0]  # 0 is the blank
         tokens = [{"|": " ", "<unk>": "\N{REPLACEMENT CHARACTER}"}.get(self.tokens[n], self.tokens[n]) for n in labels]

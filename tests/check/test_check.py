@@ -225,6 +225,31 @@ def test_clips_with_more_or_less_text_than_can_be_said_are_found(tmp_path):
     assert {one.severity for one in faults} == {"warning"}
 
 
+def test_a_script_that_few_utterances_of_a_language_have_is_found_at_the_first(tmp_path):
+    texts = ["ahoj", "ahoj ²ªʼ"] * 100  # signs and modifiers have no script
+    texts[6] = texts[150] = "ahoj и привет"
+    write_audio(tmp_path / "a.wav", 300.0)
+    train = [record("a", text, offset=float(number)) for number, text in enumerate(texts)]
+    train += [
+        record("a", "カラオケ 漢字 ok" if number else "ひらがな", "jpn", offset=200.0 + number) for number in range(3)
+    ]
+    train += [record("a", "hi 你好", {"eng": 0.5, "cmn": 0.5}, offset=250.0)]
+    [rare] = [one for one in check_dataset(dataset(tmp_path, train)).findings if one.kind == "rare script"]
+    assert (rare.severity, rare.where) == ("warning", f"{tmp_path}/train.jsonl:7")
+    assert rare.detail == "Czech (ces): CYRILLIC letters in 2 of 200 utterances in train, the first on this line"
+
+
+def test_a_truncated_file_is_unreadable_even_if_its_duration_is_that_of_its_rest(tmp_path):
+    for name in ("t1", "t2"):
+        cut_off(tmp_path / f"{name}.wav")
+    seconds = (12_000 - 44) / 2 / 16_000
+    folder = dataset(tmp_path, [record("t1", "oj", duration=seconds), record("t2", "oj", duration=0.1)])
+    for decode in (True, False):
+        errors = [one for one in check_dataset(folder, decode=decode).errors if one.kind == "unreadable audio"]
+        assert [one.where for one in errors] == [f"{folder}/train.jsonl:{line}" for line in (1, 2)]
+        assert "damaged: truncated after 0.374 s" in errors[0].detail
+
+
 def test_stretches_of_one_file_are_no_fault(tmp_path):
     write_audio(tmp_path / "a.wav", 3.0)
     records = [record("a", "ahoj"), record("./a", "hej", offset=1.0), record("a", "hoj", offset=2.0)]

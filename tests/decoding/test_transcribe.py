@@ -5,19 +5,24 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 import torch
 from in_process import run as run_command
+from rich.console import Console
 from tones import LETTERS, RATE, SECONDS_A_LETTER, spoken
 
+from ctcdro.cli import console
 from ctcdro.cli.console import escaped
 from ctcdro.decoding import transcribe
 from ctcdro.decoding.beam_search import BeamSearch
-from ctcdro.decoding.recordings import AudioInput, find_recordings
+from ctcdro.decoding.output_folder import OutputFolder
+from ctcdro.decoding.recordings import AudioInput, find_recordings, total_seconds
 from ctcdro.decoding.transcribe import Transcriber
+from ctcdro.decoding.transcript import RecordingTranscript
 from ctcdro.models.recognizer import load
 from ctcdro.speech.audio import AudioError
 from ctcdro.speech.manifest import Manifest
@@ -100,6 +105,41 @@ def test_a_file_that_breaks_off_later_does_not_stop_the_others(transcriber, long
     found = list(transcriber.files([tmp_path / "cut.flac", manifest[0].audio_filepath], on_error=errors.append))
     assert [one.path for one in found] == [manifest[0].audio_filepath]
     assert "cut.flac: damaged" in str(errors[0])
+    assert errors[0].__traceback__ is errors[0].__cause__ is None  # their frames would keep a resampler alive
+
+
+def test_progress_is_in_seconds_of_audio(run, manifest, long_recording, tmp_path):
+    (tmp_path / "text.wav").write_text("no audio")
+    first = manifest[0]
+    recordings = [AudioInput(str(long_recording[0])), AudioInput(first.audio_filepath, 0.0, first.duration)]
+    advances = []
+    list(Transcriber(run.model, window=4.0, batch_duration=4.0).files(recordings, on_progress=advances.append))
+    assert len(advances) > 2
+    assert sum(advances) == pytest.approx(total_seconds(recordings), abs=0.01)
+    missing = AudioInput(str(tmp_path / "missing.wav"))
+    assert total_seconds([*recordings, missing, AudioError("")]) == total_seconds(recordings)
+    for unknown in (str(tmp_path / "text.wav"), "s3://bucket/a.wav"):
+        assert total_seconds([*recordings, AudioInput(unknown)]) is None
+
+
+def test_a_terminal_shows_a_bar_between_results(run, long_recording, monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(console, "messages", Console(file=screen, width=80, force_terminal=True, color_system=None))
+    monkeypatch.setattr(console, "shows_bars", lambda: True)
+    path, _ = long_recording
+    done = run_command("transcribe", run.path, path, path, "--window", "4")
+    assert done.returncode == 0, done.stderr
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [str(path)] * 2
+    assert "  0%" in screen.getvalue()
+    assert "100%" in screen.getvalue()
+
+
+def test_a_truncated_recording_is_not_transcribed_as_a_shorter_one(run, manifest, tmp_path):
+    content = Path(manifest[0].audio_filepath).read_bytes()
+    (tmp_path / "cut.wav").write_bytes(content[: len(content) // 2])
+    done = run_command("transcribe", run.path, tmp_path / "cut.wav")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cut.wav: damaged: truncated after" in done.stderr
 
 
 def test_an_array_is_transcribed_like_its_file_at_any_rate(transcriber, manifest):
@@ -222,6 +262,7 @@ def test_paths_on_stdin_and_bad_inputs_are_each_one_line(run, manifest, tmp_path
     done = run_command("transcribe", run.path, "-")
     assert done.returncode == 1
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == [good]
+    assert "manifest" not in done.stderr
     summary, *faults = done.stderr.splitlines()
     assert summary == "4 of 5 recordings could not be transcribed:"
     assert [line.split(": ")[0].strip() for line in faults] == [escaped(str(path)) for path in lines]
@@ -263,6 +304,30 @@ def test_files_of_transcripts_have_names_that_fit_a_file_system(run, manifest, t
     done = run_command("transcribe", run.path, path, path, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert sorted(one.name for one in (tmp_path / "out").iterdir()) == [f"{'ř' * 100}-2.txt", f"{'ř' * 100}.txt"]
+
+
+def test_files_of_transcripts_have_the_names_of_the_recordings(run, manifest, tmp_path):
+    names = ["My talk", "Přednáška č. 1", "talk [ces] one", "two\nlines", "..."]
+    paths = [shutil.copy(manifest[0].audio_filepath, tmp_path / f"{name}.wav") for name in names]
+    done = run_command("transcribe", run.path, *paths, "--format", "srt", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    expected = {f"{name}.srt".replace("\n", "_") for name in names}
+    assert {one.name for one in (tmp_path / "out").iterdir()} == expected
+
+
+@pytest.mark.parametrize(("id", "name"), [("a/../b c", "a_.._b_c.txt"), ("..", "recording.txt"), ("", "a b.txt")])
+def test_files_of_utterances_have_their_id_as_name(tmp_path, id, name):
+    transcript = RecordingTranscript("folder/a b.wav", 1.0, (), id)
+    assert OutputFolder(tmp_path, "text").write(transcript) == tmp_path / name
+
+
+def test_lists_without_paths_are_named(run, tmp_path, monkeypatch):
+    (tmp_path / "nothing.txt").write_text("\n \n")
+    done = run_command("transcribe", run.path, "--list", tmp_path / "nothing.txt")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "nothing.txt has no paths. List one per line." in done.stderr
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    assert "standard input has no paths" in run_command("transcribe", run.path, "-").stderr
 
 
 def test_a_list_may_have_names_in_any_encoding(run, manifest, tmp_path):

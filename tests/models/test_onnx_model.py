@@ -234,6 +234,8 @@ def test_the_example_transcribes_wav_files(mel_small, tmp_path):
         assert recognizer.transcribe(path) == expected
     with pytest.raises(ValueError, match=r"slow.wav: expected 16 kHz, one channel, 16 bits; got .* \(8000, 1, 2\)"):
         recognizer.transcribe(write_wav(tmp_path / "slow.wav", torch.zeros(10), 8_000))
+    with pytest.raises(ValueError, match=rf"short.wav: too short: 96 samples; .* {model.encoder.min_samples}\."):
+        recognizer.transcribe(write_wav(tmp_path / "short.wav", torch.zeros(96)))
 
 
 def test_the_example_is_short():

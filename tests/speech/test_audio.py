@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from ctcdro.speech import audio
-from ctcdro.speech.audio import SAMPLE_RATE, TOLERANCE, AudioError, AudioHeader, header, read_audio
+from ctcdro.speech.audio import (
+    SAMPLE_RATE,
+    TOLERANCE,
+    AudioError,
+    AudioHeader,
+    audio_duration,
+    header,
+    read_audio,
+    read_to_end,
+)
+from ctcdro.speech.audio_blocks import read_blocks
 
 FORMATS = {
     "wav": ("WAV", "PCM_16"),
@@ -258,9 +268,38 @@ def test_a_file_that_broke_off_is_an_error_or_shorter_and_never_a_crash(tmp_path
     for length in np.linspace(0, len(content) - 1, 40).astype(int):
         path.write_bytes(content[:length])
         assert 0 < len(audio_or_named_fault(path)) <= 3 * SAMPLE_RATE
-        if length < 0.9 * len(content):  # for libsndfile, these are shorter files; the duration reveals the damage
+        if length < 0.9 * len(content):
             with pytest.raises(AudioError):
                 read_audio(path, duration=3.0)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind.startswith("wav") or FORMATS[kind][0] == "OGG"])
+def test_a_truncated_file_is_not_a_shorter_one(tmp_path, kind):
+    path = write(tmp_path / "a", np.random.default_rng(0).normal(0, 0.1, 8 * SAMPLE_RATE), kind=kind)
+    content = path.read_bytes()
+    path.write_bytes(content[: 2 * len(content) // 3])
+    for read in (header, read_audio, read_to_end, lambda path: list(read_blocks(path))):
+        with pytest.raises(AudioError, match=r"a: damaged: truncated after [45]\.\d+ s\. Replace the file"):
+            read(path)
+    with pytest.raises(AudioError, match="a: damaged: truncated after"):
+        audio_duration(path.read_bytes(), "a")
+    assert len(read_audio(path, duration=0.5)) == 8000  # audio before the end is intact
+
+
+@pytest.mark.parametrize("size", [0x7FFFF000, 0x7FFFFFFF, 0xFFFFFFFF])
+def test_a_wav_file_that_was_written_to_a_pipe_is_not_truncated(tmp_path, size):
+    path = write(tmp_path / "a.wav", tone(16_000, SAMPLE_RATE))
+    content = bytearray(path.read_bytes())
+    content[4:8] = content[40:44] = size.to_bytes(4, "little")
+    path.write_bytes(content)
+    assert len(read_audio(path)) == 16_000
+
+
+@pytest.mark.parametrize("kind", ["wav", "vorbis"])
+def test_other_data_after_the_audio_is_ignored(tmp_path, kind):
+    path = write(tmp_path / "a", tone(16_000, SAMPLE_RATE), kind=kind)
+    path.write_bytes(path.read_bytes() + b"TAG" + bytes(125))
+    assert len(read_audio(path)) == 16_000
 
 
 @given(st.data())

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..prepare.entries import SPLITS
 from ..prepare.statistics import LanguageSizes, Pace
-from ..speech.language_shares import largest_share
+from ..speech.language_shares import largest_share, script_of
 from ..speech.manifest import group_shares
 from ..speech.utterance import Utterance
 from ..speech.vocabulary import can_be_character, can_be_language
@@ -97,6 +97,8 @@ class DatasetIndex:
         """Lines without a group, by reason."""
         self.characters: set[str] = set()
         """Characters of the training texts that can be labels."""
+        self.scripts: dict[str, dict[str, FirstAndCount]] = defaultdict(lambda: defaultdict(FirstAndCount))
+        """Training lines of each language with letters of each script."""
         self.held_out: set[bytes] = set()
         """Keys of the texts and audio of dev and test."""
         self.ids: Counter[bytes] = Counter()
@@ -111,6 +113,9 @@ class DatasetIndex:
         self._add_group(located)
         if split == "train":
             self.characters.update(filter(can_be_character, set(utterance.text) - self.characters))
+            if utterance.lang_shares is None:
+                for script in sorted({script_of(character) or "" for character in set(utterance.text)} - {""}):
+                    self.scripts[utterance.lang][script].add(where)
         else:
             self.held_out |= {text_key(utterance), audio_key(utterance)}
         self.files[file_key(utterance)] += 1

@@ -18,11 +18,15 @@ from .index import DatasetIndex, FirstAndCount, LocatedUtterance, SplitManifest,
 # correct utterances, recorded and synthetic, in 14 languages is outside.
 FASTEST, SLOWEST = 0.5, 3.0
 
+# A script in at most this fraction of the utterances of a language is probably a mistake, or text in another language.
+RARE_SCRIPT = 0.01
+
 # Characters to list in one finding.
 MAX_NAMED = 20
 
 
 def check_texts(manifests: Iterable[SplitManifest], index: DatasetIndex, frame_rate: float, findings: Findings) -> None:
+    _check_scripts(index, findings)
     vocabulary = Vocabulary(index.languages, index.characters)
     first: dict[bytes, tuple[str, str]] = {}  # split and line where each key occurred first
     for manifest in manifests:
@@ -42,6 +46,17 @@ def check_texts(manifests: Iterable[SplitManifest], index: DatasetIndex, frame_r
             counts = f"characters: {len(characters)}, occurrences in {manifest.split}: {lines[language].count}"
             detail = f"{language}: {names}; {counts}, the first on this line"
             findings.warning("characters unseen in training", lines[language].first, detail)
+
+
+def _check_scripts(index: DatasetIndex, findings: Findings) -> None:
+    """Reports scripts that few utterances of a language have. Their letters become letters of the language."""
+    for language, scripts in sorted(index.scripts.items()):
+        num_utterances = index.languages[language]["train"].count
+        for script, lines in sorted(scripts.items()):
+            if lines.count <= RARE_SCRIPT * num_utterances:
+                counts = f"in {lines.count:,} of {num_utterances:,} utterances in train, the first on this line"
+                detail = f"{language_name(language)}: {script} letters {counts}"
+                findings.warning("rare script", lines.first, detail)
 
 
 def _check_characters(located: LocatedUtterance, findings: Findings) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from ..runtime.ranks import is_first_process
 from ..speech.language_names import language_name
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+BAR_WIDTH = 20
+LAST_COLUMN = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # the one that narrow terminals cut
+
 
 class TrainingProgress:
     """Prints a line per validation; on a terminal also shows a bar of steps with figures.
@@ -28,9 +32,10 @@ class TrainingProgress:
     def __init__(self, config: Config) -> None:
         from ..training.optimizer import num_steps
 
-        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"))
+        figures = TextColumn("{task.fields[figures]}", table_column=LAST_COLUMN)
+        columns = (BarColumn(BAR_WIDTH), MofNCompleteColumn(), TimeRemainingColumn(), figures)
         is_shown = is_first_process() and console.shows_bars()
-        self._bar = Progress(*columns, console=console.messages, disable=not is_shown, transient=True)
+        self._bar = Progress(*columns, console=console.messages, disable=not is_shown, transient=True, expand=True)
         self._num_steps = num_steps(config)
         self._groups_are_languages = config.data.group_by == ("lang",)
         self._task: Any = None
@@ -85,10 +90,10 @@ class JobProgress:
 
     def __init__(self, heading: str = "") -> None:
         self._heading = heading
-        name, words = TextColumn("{task.description}"), TextColumn("{task.fields[words]}")
-        columns = (name, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), words)
+        name, words = (TextColumn("{task.description}"), TextColumn("{task.fields[words]}", table_column=LAST_COLUMN))
+        columns = (name, BarColumn(BAR_WIDTH), TimeElapsedColumn(), TimeRemainingColumn(), words)
         is_shown = console.shows_bars()
-        self._bar = Progress(*columns, console=console.messages, disable=not is_shown, transient=True)
+        self._bar = Progress(*columns, console=console.messages, disable=not is_shown, transient=True, expand=True)
         self._state: LaunchState | None = None
         self._ended: set[str] = set()
         self._paces: dict[str, LinePace] = {}

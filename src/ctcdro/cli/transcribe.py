@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,7 +24,11 @@ from .imports import keep_imports
 from .options import DeviceOption, RunArgument, must_be_file, out_folder
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from ..decoding.recordings import AudioInput
     from ..decoding.transcript import RecordingTranscript
+    from ..speech.audio import AudioError
 
 
 def transcribe(
@@ -79,7 +85,7 @@ def transcribe(
         from ..decoding.recordings import find_recordings
         from ..decoding.transcribe import Transcriber
     from ..runs.folder import find_model
-    from .console import escaped, progress
+    from .console import escaped
 
     recordings = list(find_recordings(_inputs(audio or [], list_file)))
     if not recordings:
@@ -97,11 +103,15 @@ def transcribe(
         )
     folder = None if out is None else OutputFolder(out, format)
     errors: list[ValueError] = []
-    for transcript in transcriber.files(recordings, on_error=errors.append, track=progress):
-        if folder is None:
-            _print(transcript, format)
-        else:
-            folder.write(transcript)
+    bar, advance = _bar(recordings)
+    with bar:
+        for transcript in transcriber.files(recordings, on_error=errors.append, on_progress=advance):
+            if folder is None:
+                bar.stop()  # otherwise the text would begin on its line
+                _print(transcript, format)
+                bar.start()
+            else:
+                folder.write(transcript)
     if out is not None:
         typer.echo(f"Transcripts: {out}")
     if errors:
@@ -111,18 +121,33 @@ def transcribe(
         raise typer.Exit(1)
 
 
+def _bar(recordings: list[AudioInput | AudioError]) -> tuple[Progress, Callable[[float], None]]:
+    """A bar of seconds of audio, shown on a terminal, and a function that advances it."""
+    from rich.progress import Progress
+
+    from ..decoding.recordings import total_seconds
+    from .console import messages, shows_bars
+
+    bar = Progress(console=messages, disable=not shows_bars(), transient=True)
+    task = bar.add_task("transcribing", total=None if bar.disable else total_seconds(recordings))
+    return bar, partial(bar.advance, task)
+
+
 def _inputs(named: list[Path], list_file: Path | None) -> list[Path]:
     """The named paths, with `-` replaced by the paths on stdin, then those of the list."""
     paths: list[Path] = []
     for path in named:
-        paths += _listed(os.fsdecode(sys.stdin.buffer.read())) if str(path) == "-" else [path]
+        paths += _listed("standard input", sys.stdin.buffer.read()) if str(path) == "-" else [path]
     if list_file is not None:
-        paths += _listed(os.fsdecode(list_file.read_bytes()))
+        paths += _listed(list_file, list_file.read_bytes())
     return paths
 
 
-def _listed(text: str) -> list[Path]:
-    return [Path(line) for line in text.splitlines() if line.strip()]
+def _listed(name: str | Path, content: bytes) -> list[Path]:
+    paths = [Path(line) for line in os.fsdecode(content).splitlines() if line.strip()]
+    if not paths:
+        raise ValueError(f"{name} has no paths. List one per line.")
+    return paths
 
 
 def _print(transcript: RecordingTranscript, format: str) -> None:

@@ -15,6 +15,8 @@ from .transcript import RecordingTranscript
 
 Format: TypeAlias = Literal["text", "json", "srt", "vtt"]
 
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")  # control characters, and bytes that are not UTF-8
+
 MAX_BYTES = 200  # of a name: 255 without the ending, a number, and what `atomic_write` adds
 
 
@@ -37,9 +39,10 @@ _WRITERS: Mapping[Format, tuple[str, Callable[[RecordingTranscript], str]]] = {
 
 
 class OutputFolder:
-    """Writes each transcript to its own file, named after the recording: `talk.mp3` -> `talk.srt`.
+    """Writes each transcript to its own file, named after the recording: `My talk.mp3` -> `My talk.srt`.
 
-    The utterances of a manifest have their `id` as name. A name that is taken gets a number: `talk-2.srt`.
+    Players find subtitles by this name. The utterances of a manifest have their `id` as name. A name that is taken gets
+    a number: `My talk-2.srt`.
     """
 
     def __init__(self, folder: PathLike, format: Format) -> None:
@@ -55,8 +58,10 @@ class OutputFolder:
         return path
 
     def _name(self, transcript: RecordingTranscript) -> str:
-        # An `id` may contain characters that file names cannot.
-        stem = re.sub(r"[^\w.-]+", "_", transcript.id or Path(transcript.path).stem).strip(".") or "recording"
+        if transcript.id:  # which may contain characters that file names cannot
+            stem = re.sub(r"[^\w.-]+", "_", transcript.id).strip(".") or "recording"
+        else:
+            stem = UNPRINTABLE.sub("_", Path(transcript.path).stem)
         # File systems count bytes, of which letters other than those of English have several.
         name = stem = stem.encode()[:MAX_BYTES].decode(errors="ignore")
         number = 1

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..speech.audio import AudioError, Seconds
+from ..speech.audio import AudioError, Seconds, UnknownFormatError, header
 from ..speech.manifest import read_utterances
 from ..storage.paths import PathLike
+from ..storage.remote import is_url
 
 # Endings of files that a folder is searched for. Any file can be named directly.
 AUDIO_ENDINGS = frozenset(
@@ -47,6 +48,23 @@ def find_recordings(inputs: Iterable[PathLike]) -> Iterator[AudioInput | AudioEr
                 yield AudioInput(path)
         except (ValueError, OSError) as error:
             yield AudioError(str(error))
+
+
+def total_seconds(recordings: Iterable[AudioInput | AudioError]) -> Seconds | None:
+    """The duration of all recordings that can be read; None if a header does not have it, or is not on this machine."""
+    total = 0.0
+    for recording in recordings:
+        if isinstance(recording, AudioError):
+            continue
+        if recording.duration is None and is_url(recording.path):
+            return None
+        try:
+            total += header(recording.path).duration if recording.duration is None else recording.duration
+        except UnknownFormatError:
+            return None
+        except AudioError:
+            continue
+    return total
 
 
 def _in_folder(folder: str) -> Iterator[AudioInput]:

@@ -25,7 +25,6 @@ import torch
 from ..runtime.convolution_cache import limit_convolution_cache
 from ..runtime.devices import select_device
 from ..runtime.extras import extra
-from ..runtime.progress import Track, untracked
 from ..speech.vocabulary import Vocabulary
 from ..storage.field_checks import MAX_SECONDS
 from ..storage.paths import PathLike
@@ -121,17 +120,16 @@ class Transcriber:
         recordings: Iterable[PathLike | AudioInput | AudioError],
         *,
         on_error: Callable[[AudioError], None] | None = None,
-        track: Track = untracked,
+        on_progress: Callable[[float], None] | None = None,
     ) -> Iterator[RecordingTranscript]:
         """Transcribes files. `recordings.find_recordings` finds those of folders and manifests.
 
         Args:
             on_error: called with the error of a recording that cannot be transcribed, which is then skipped. By default
                 the error is raised.
-            track: shows progress in recordings.
+            on_progress: called with the seconds of audio of each batch that has been recognized.
         """
-        recordings = list(recordings)
-        for job in self._run(track(map(self._open, recordings), "transcribing", len(recordings))):
+        for job in self._run(map(self._open, recordings), on_progress):
             if job.error is None:
                 yield self._transcript(job)
             elif on_error is None:
@@ -170,7 +168,7 @@ class Transcriber:
         recording = given if isinstance(given, AudioInput) else AudioInput(os.fspath(given))
         return _Job(recording, read_blocks(recording.path, recording.offset, recording.duration))
 
-    def _run(self, jobs: Iterable[_Job]) -> Iterator[_Job]:
+    def _run(self, jobs: Iterable[_Job], on_progress: Callable[[float], None] | None = None) -> Iterator[_Job]:
         """Recognizes the pieces of all jobs, and yields finished jobs in order."""
         waiting: list[tuple[_Job, Piece]] = []
         unfinished: list[_Job] = []
@@ -181,11 +179,11 @@ class Transcriber:
                 waiting.append((job, piece))
                 seconds += len(piece.samples) / SAMPLE_RATE
                 if seconds >= SECONDS_AHEAD:
-                    self._recognize(waiting)
+                    self._recognize(waiting, on_progress)
                     waiting, seconds = [], 0.0
                     yield from unfinished[:-1]
                     unfinished = [job]
-        self._recognize(waiting)
+        self._recognize(waiting, on_progress)
         yield from unfinished
 
     def _pieces(self, job: _Job) -> Iterator[Piece]:
@@ -201,15 +199,17 @@ class Transcriber:
                     f"{job.recording.path}: too short: {duration:.3f} s; the model needs {least / SAMPLE_RATE:.3f} s."
                 )
         except AudioError as error:
-            job.error = error
+            job.error = type(error)(str(error))  # a new one, because the raised one keeps its stack frames alive
 
-    def _recognize(self, waiting: list[tuple[_Job, Piece]]) -> None:
+    def _recognize(self, waiting: list[tuple[_Job, Piece]], on_progress: Callable[[float], None] | None) -> None:
         durations = np.array([len(piece.samples) / SAMPLE_RATE for _, piece in waiting])
         for indices in group_by_length(durations, self.batch_duration, self._most_padding):
             pieces = [waiting[index][1] for index in indices]
             for index, log_probs in zip(indices, self._log_probs(pieces), strict=True):
                 job, piece = waiting[index]
                 job.recognized[piece.start] = self._decode(log_probs, piece)
+            if on_progress is not None:
+                on_progress(sum(len(piece.kept) for piece in pieces) / SAMPLE_RATE)
 
     def _log_probs(self, pieces: list[Piece]) -> Iterator[npt.NDArray[np.float32]]:
         """(F, V) log probabilities of each piece."""

@@ -8,7 +8,7 @@ format allows it. A segment equals the same slice of the whole file: bit for bit
 rounding for MP3, and approximately for Opus, whose decoder needs a few frames to converge. Resampling changes the first
 and last few milliseconds.
 
-To libsndfile, a truncated WAV or Ogg file looks like a shorter file. Such damage is detected only with a `duration`.
+A truncated WAV, FLAC or Ogg file is an error, except for a segment with a `duration` that it contains.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..runtime.extras import extra
 from ..storage.paths import PathLike
 from ..storage.remote import download, is_url
 from .channels import mean_of_channels
+from .truncation import is_truncated
 
 with extra("data", "Reading audio"):
     import soundfile
@@ -57,7 +58,7 @@ UNKNOWN = 2**63 - 1
 # Relative to full scale. Valid floating-point samples may exceed it by a few decibels; larger ones are scaled wrongly.
 MAX_AMPLITUDE = 8.0
 
-REMEDY = "Replace the file, or remove it from the manifest."
+REMEDY = "Replace the file, or omit it."
 
 
 class AudioError(ValueError):
@@ -124,6 +125,8 @@ def read_audio(
     path = os.fspath(path)
     check_segment(offset, duration)
     with open_audio(path) as file:
+        if duration is None:
+            check_complete(path, file)
         return _read_mono(path, file, offset, duration, sample_rate)
 
 
@@ -150,6 +153,7 @@ def audio_duration(content: bytes, name: str) -> Seconds:
 def _header(name: str, file: AudioFile) -> AudioHeader:
     if file.frames == UNKNOWN:
         raise AudioError(f"{name}: the header has no length. Convert the file again, not through a pipe.")
+    check_complete(name, file)
     return AudioHeader(file.frames / file.samplerate, file.samplerate, file.channels)
 
 
@@ -185,13 +189,6 @@ def check_segment(offset: Seconds, duration: Seconds | None) -> None:
         raise ValueError(f"`offset` must be a non-negative number of seconds; got {offset!r}.")
     if duration is not None and not 0 < duration < np.inf:
         raise ValueError(f"`duration` must be a positive number of seconds, or None for all; got {duration!r}.")
-
-
-def check_duration(path: str, duration: Seconds, shortest: Seconds, longest: Seconds) -> None:
-    """Rejects audio that a model cannot process."""
-    if not shortest <= duration <= longest:
-        bound = f"less than {shortest:g} s" if duration < shortest else f"more than {longest:g} s"
-        raise AudioError(f"{path}: {duration:.3f} s of audio, {bound}. Remove it from the manifest.")
 
 
 def check_amplitude(path: str, samples: Samples, offset: Seconds, rate: int) -> None:
@@ -244,7 +241,7 @@ def _why_not_opened(path: str, error: Exception | None = None) -> str:
     if os.path.isdir(path):
         return "is a folder; expected an audio file."
     if not os.path.exists(path):
-        return "no such file. Has it, or its manifest, been moved?"
+        return "no such file. Has it been moved?"
     if not os.path.isfile(path):
         return "is a pipe or device; expected an audio file."
     if not os.access(path, os.R_OK):
@@ -295,6 +292,12 @@ def _read_segment(path: str, file: AudioFile, offset: Seconds, duration: Seconds
 
 def not_decoded(path: str, error: Exception) -> AudioError:
     return AudioError(f"{path}: damaged: cannot be decoded ({_reason(error)}). {REMEDY}")
+
+
+def check_complete(path: str, file: AudioFile) -> None:
+    """Rejects a file that is truncated, which libsndfile may read as a shorter one."""
+    if is_truncated(file.name):
+        raise AudioError(f"{path}: damaged: truncated after {file.frames / file.samplerate:.3f} s. {REMEDY}")
 
 
 def check_end(path: str, end: int, stop: int, rate: int) -> None:

@@ -27,6 +27,7 @@ from .audio import (
     Seconds,
     UnknownFormatError,
     check_amplitude,
+    check_complete,
     check_end,
     check_not_empty,
     check_segment,
@@ -72,6 +73,8 @@ def read_blocks(path: PathLike, offset: Seconds = 0.0, duration: Seconds | None 
 
 def _read_audio_file(path: str, file: AudioFile, offset: Seconds, duration: Seconds | None) -> Iterator[Samples]:
     rate = file.samplerate
+    if duration is None:
+        check_complete(path, file)
     start, stop = segment_bounds(path, file, offset, duration)
     resampler = None if rate == SAMPLE_RATE else soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
     size = max(1, SAMPLES_PER_BLOCK // file.channels)

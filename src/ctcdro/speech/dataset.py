@@ -24,7 +24,6 @@ from .audio import (
     Samples,
     Seconds,
     UnreachableError,
-    check_duration,
     read_audio,
 )
 from .batch import LoadedUtterance, Skipped
@@ -74,6 +73,13 @@ class TextArray:
     def __getitem__(self, index: int) -> str:
         start, stop = self._ends[index : index + 2]
         return self._bytes[start:stop].tobytes().decode("utf-8", "surrogatepass")
+
+
+def check_duration(path: str, duration: Seconds, shortest: Seconds, longest: Seconds) -> None:
+    """Rejects audio that a model cannot process."""
+    if not shortest <= duration <= longest:
+        bound = f"less than {shortest:g} s" if duration < shortest else f"more than {longest:g} s"
+        raise AudioError(f"{path}: {duration:.3f} s of audio, {bound}. Remove it from the manifest.")
 
 
 class AudioReader:

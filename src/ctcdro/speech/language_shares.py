@@ -48,6 +48,7 @@ _LETTERS = {
     "Laoo": ("LAO",),
     "Thai": ("THAI",),
 }
+_SCRIPT_NAMES = frozenset(name for names in _LETTERS.values() for name in names)
 
 
 def check_shares(name: str, shares: Mapping[Any, Any]) -> dict[str, float]:
@@ -128,6 +129,14 @@ def languages_of_characters(text: str, languages: Sequence[str]) -> list[str | N
             current = language_of.get(unicodedata.name(character, "?").split()[0])
         result.append(current)
     return result
+
+
+@cache
+def script_of(character: str) -> str | None:
+    """The script of a letter by its Unicode name, such as "CYRILLIC"; None for marks, signs and rare scripts."""
+    name = unicodedata.name(character, "?").split()[0]
+    is_letter = unicodedata.category(character) in ("Lu", "Ll", "Lt", "Lo")  # modifiers belong to several scripts
+    return name if is_letter and name in _SCRIPT_NAMES else None
 
 
 @cache

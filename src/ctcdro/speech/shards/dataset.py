@@ -12,12 +12,11 @@ from ..audio import (
     AudioError,
     Samples,
     Seconds,
-    check_duration,
     decode_audio,
     not_read,
 )
 from ..batch import LoadedUtterance
-from ..dataset import Augment, OnBadAudio, UtteranceDataset
+from ..dataset import Augment, OnBadAudio, UtteranceDataset, check_duration
 from ..vocabulary import Vocabulary
 from .index import ShardIndex
 
