@@ -27,7 +27,7 @@ MAX_LEFT_OVER = 0.05
 BANDS_SUFFICE = 0.006
 
 # Two sorts and their bookkeeping are faster than a stable one from here on.
-MANY_DURATIONS = 1_000
+MANY_DURATIONS = 5_000
 
 
 class Packer:
