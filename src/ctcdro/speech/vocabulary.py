@@ -76,7 +76,12 @@ class Vocabulary:
                 )
         self.tokens = [*SPECIAL_TOKENS, *(f"[{language}]" for language in self.languages), *self.characters]
         self._label_of = {token: label for label, token in enumerate(self.tokens)}
-        shown = {BLANK: "", UNKNOWN: REPLACEMENT, WORD_SPACE: " "}
+        shown = {
+            BLANK: "",
+            UNKNOWN: REPLACEMENT,
+            WORD_SPACE: " ",
+            **{f"[{language}]": "" for language in self.languages},
+        }
         self._shown = [shown.get(token, token) for token in self.tokens]
         self.characters_by_language = self._check_characters(characters_by_language)
         """Sorted characters of each language without the space, as one text per language."""
@@ -123,15 +128,10 @@ class Vocabulary:
 
     def decode(self, labels: Iterable[int]) -> tuple[str | None, str]:
         """The language and text of labels; the language is that of the first language token, or None."""
-        language = None
-        text = []
-        tokens = self.language_labels
-        for label in labels:
-            if label in tokens:
-                language = language or self.languages[label - tokens.start]
-            else:
-                text.append(self._shown[label])
-        return language, " ".join("".join(text).split())
+        labels, tokens = list(labels), self.language_labels
+        first = next((label for label in labels if label in tokens), None)
+        language = None if first is None else self.languages[first - tokens.start]
+        return language, " ".join("".join(map(self._shown.__getitem__, labels)).split())
 
     def decode_frames(self, labels: Iterable[int]) -> tuple[str | None, str]:
         """The language and text of the best label of each frame: repeats are merged, then blanks removed."""
@@ -155,7 +155,7 @@ class Vocabulary:
 
     def show(self, label: int) -> str:
         """The character that a label stands for, as it appears in a text; empty for the blank and language tokens."""
-        return "" if label in self.language_labels else self._shown[label]
+        return self._shown[label]
 
     def _check_characters(self, by_language: Any) -> dict[str, str] | None:
         if by_language is None:
