@@ -127,7 +127,7 @@ ERRORS = {
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_say_what_to_do_and_write_nothing(name, dataset, tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # its variable is read at import
     options, message = ERRORS[name]
     options = [str(option).format(dataset=dataset) for option in options]
     done = run("groups", dataset, *options, "--out", tmp_path / "out")
