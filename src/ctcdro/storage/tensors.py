@@ -38,10 +38,10 @@ def load_torch_file(path: PathLike) -> Any:
         is_zip = file.read(4) == b"PK\3\4"
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-    except (OSError, MemoryError):
+    except MemoryError:
         raise
     except Exception as error:  # of many types
-        if "mmap" in str(error):  # such as too little memory; the file may be intact
+        if isinstance(error, OSError) or "mmap" in str(error):  # such as too little memory; the file may be intact
             raise OSError(f"{path}: cannot be read ({error})") from error
         # The messages of torch recommend unsafe loading, or are the number that the pickle lacks.
         raise ValueError(
